@@ -9,7 +9,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_formats::disk::DiskImage;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaOptions};
+use winimg_recipe::recipe::{DiskBus, Firmware, OutputFormat, Outputs};
 
 struct Quiet;
 
@@ -25,26 +25,10 @@ fn run() -> Result<()> {
             "usage: export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2,vma",
         ));
     };
-    let asked = |f: &str| formats.split(',').any(|a| a == f);
-    let outputs = Outputs {
-        raw: asked("raw"),
-        vhd: asked("vhd"),
-        vhd_dynamic: asked("vhd_dynamic"),
-        vhdx: asked("vhdx"),
-        vhdx_fixed: asked("vhdx_fixed"),
-        ova: asked("ova").then_some(OvaOptions {
-            hardware_version: None,
-        }),
-        vmdk: asked("vmdk"),
-        vmdk_flat: asked("vmdk_flat"),
-        ami: None,
-        box_hyperv: None,
-        box_libvirt: None,
-        box_virtualbox: None,
-        container_disk: false,
-        qcow2: asked("qcow2"),
-        vma: asked("vma"),
-    };
+    let outputs: Outputs = formats
+        .split(',')
+        .filter_map(OutputFormat::from_name)
+        .collect();
     let guest = GuestFacts {
         release: WindowsRelease::Server2022,
         edition: "ServerDatacenterCore".into(),

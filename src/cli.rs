@@ -22,8 +22,8 @@ pub use self::cache::{
     SharedLayersArgs,
 };
 pub use self::image::{
-    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, ExportFormat, InspectArgs, PublishArgs,
-    ReportArgs, SignArgs, SigningArgs, TryArgs, VerifyArgs,
+    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, InspectArgs, PublishArgs, ReportArgs,
+    SignArgs, SigningArgs, TryArgs, VerifyArgs,
 };
 pub use self::inputs::{
     BundleArgs, FetchArgs, LockArgs, LockFileArgs, NetworkArgs, OutdatedArgs, PinArgs,

@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::{AccelArg, HypervisorArgs};
+use crate::export;
 use crate::trial::result::TrialNetwork;
-use winimg_recipe::recipe::quantity;
+use winimg_formats::disk::ImageFormat;
+use winimg_recipe::recipe::{OutputFormat, quantity};
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Finished image, in any format that winimg reads
     pub image: PathBuf,
     /// Formats to write, separated by commas
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub to: Vec<ExportFormat>,
+    #[arg(long, value_delimiter = ',', required = true, value_parser = output_parser())]
+    pub to: Vec<OutputFormat>,
     /// Output folder [default: the folder of the image]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -30,37 +33,16 @@ pub struct ExportArgs {
     pub replace: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    Raw,
-    /// Fixed
-    Vhd,
-    #[value(name = "vhd_dynamic")]
-    VhdDynamic,
-    /// Dynamic
-    Vhdx,
-    #[value(name = "vhdx_fixed")]
-    VhdxFixed,
-    Ova,
-    /// Stream-optimised
-    Vmdk,
-    /// Extent and descriptor, as in an ESXi datastore
-    #[value(name = "vmdk_flat")]
-    VmdkFlat,
-    Ami,
-    Qcow2,
-    /// Proxmox VE's backup, for qmrestore
-    Vma,
-    /// Vagrant
-    #[value(name = "box_hyperv")]
-    BoxHyperv,
-    #[value(name = "box_libvirt")]
-    BoxLibvirt,
-    #[value(name = "box_virtualbox")]
-    BoxVirtualbox,
-    /// KubeVirt
-    #[value(name = "container_disk")]
-    ContainerDisk,
+/// Parses the name of an output format.
+fn output_parser() -> impl TypedValueParser<Value = OutputFormat> {
+    let names = OutputFormat::ALL.map(|format| {
+        let name = PossibleValue::new(format.name());
+        match export::find_spec(format).about {
+            "" => name,
+            about => name.help(about),
+        }
+    });
+    PossibleValuesParser::new(names).try_map(|name| OutputFormat::from_name(&name).ok_or("unknown"))
 }
 
 #[derive(Debug, Args)]
@@ -130,8 +112,10 @@ pub struct PublishArgs {
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Disk image (raw, qcow2, VHD, VHDX, VMDK, OVA, VMA), or a build's manifest.json to check
-    /// every artifact it lists
+    #[arg(help = format!(
+        "Disk image ({}), or a build's manifest.json to check every artifact it lists",
+        ImageFormat::list()
+    ))]
     pub file: PathBuf,
     /// Manifest that says what the image must contain
     ///
@@ -150,8 +134,10 @@ pub struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub struct TryArgs {
-    /// Disk image (raw, qcow2, VHD, VHDX, VMDK, OVA), or a build's output folder or manifest.json
-    /// to try its artifacts
+    #[arg(help = format!(
+        "Disk image ({}), or a build's output folder or manifest.json to try its artifacts",
+        ImageFormat::list_for_qemu()
+    ))]
     pub file: PathBuf,
     /// Target to boot clones as; may be repeated [default: the manifest's targets]
     ///

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::cli::{self, ExportFormat};
+use crate::cli;
 use crate::engine::phase;
 use crate::export::{self, ExportJob, GuestFacts};
 use crate::record::manifest::{BuildManifest, ExportSettings};
@@ -17,7 +17,9 @@ use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_formats::disk::{DiskImage, gpt};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{AmiOptions, BoxOptions, DiskBus, Firmware, Outputs, OvaOptions};
+use winimg_recipe::recipe::{
+    AmiOptions, BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions,
+};
 
 use super::{CommandContext, partitions, print, verify};
 
@@ -57,11 +59,10 @@ pub fn run(args: &cli::ExportArgs, context: &CommandContext) -> Result<()> {
     let directory = args.output.clone().unwrap_or_else(|| beside.clone());
     let firmware = detect_firmware(&image, context)?;
     let known = collect_facts(args, &image, firmware, context)?;
-    if let Some((what, why)) = known
-        .guessed
-        .as_ref()
-        .filter(|_| has_machine_format(&args.to))
-    {
+    if let Some((what, why)) = known.guessed.as_ref().filter(|_| {
+        let mut specs = args.to.iter().map(|format| export::find_spec(*format));
+        specs.any(|spec| spec.describes_machine)
+    }) {
         context.sink.warn(format!("{why}; assuming {what}"));
     }
     std::fs::create_dir_all(&directory).map_err(|e| {
@@ -259,20 +260,6 @@ fn is_same_folder(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Checks if one of the formats describes the VM.
-fn has_machine_format(to: &[ExportFormat]) -> bool {
-    to.iter().any(|format| {
-        matches!(
-            format,
-            ExportFormat::Ova
-                | ExportFormat::Vma
-                | ExportFormat::BoxHyperv
-                | ExportFormat::BoxLibvirt
-                | ExportFormat::BoxVirtualbox
-        )
-    })
-}
-
 /// Derives the firmware from the partition table: Windows Setup installs only GPT with UEFI and MBR
 /// with BIOS.
 fn detect_firmware(image: &Path, context: &CommandContext) -> Result<Firmware> {
@@ -297,43 +284,29 @@ fn detect_firmware(image: &Path, context: &CommandContext) -> Result<Firmware> {
     }
 }
 
-fn select_outputs(to: &[ExportFormat], firmware: Firmware, exported: &ExportSettings) -> Outputs {
-    let boot_mode = match firmware {
-        Firmware::Uefi => "uefi",
-        Firmware::Bios => "legacy-bios",
-    };
-    let vagrant = |format, name| {
-        to.contains(&format).then(|| BoxOptions {
-            communicator: exported
-                .communicators
-                .get(name)
-                .cloned()
-                .unwrap_or_else(|| BoxOptions::USUAL.into()),
-        })
-    };
-    let license_type = exported.license_type.clone();
-    Outputs {
-        raw: to.contains(&ExportFormat::Raw),
-        vhd: to.contains(&ExportFormat::Vhd),
-        vhd_dynamic: to.contains(&ExportFormat::VhdDynamic),
-        vhdx: to.contains(&ExportFormat::Vhdx),
-        vhdx_fixed: to.contains(&ExportFormat::VhdxFixed),
-        vmdk: to.contains(&ExportFormat::Vmdk),
-        vmdk_flat: to.contains(&ExportFormat::VmdkFlat),
-        qcow2: to.contains(&ExportFormat::Qcow2),
-        vma: to.contains(&ExportFormat::Vma),
-        ova: to.contains(&ExportFormat::Ova).then_some(OvaOptions {
-            hardware_version: exported.hardware_version,
-        }),
-        ami: to.contains(&ExportFormat::Ami).then(|| AmiOptions {
-            boot_mode: boot_mode.into(),
-            license_type: license_type.unwrap_or_else(|| "AWS".into()),
-        }),
-        box_hyperv: vagrant(ExportFormat::BoxHyperv, "box_hyperv"),
-        box_libvirt: vagrant(ExportFormat::BoxLibvirt, "box_libvirt"),
-        box_virtualbox: vagrant(ExportFormat::BoxVirtualbox, "box_virtualbox"),
-        container_disk: to.contains(&ExportFormat::ContainerDisk),
+/// Returns the asked formats with the options that the image was built with.
+fn select_outputs(to: &[OutputFormat], firmware: Firmware, exported: &ExportSettings) -> Outputs {
+    let mut outputs = Outputs::default();
+    for format in to {
+        let options = match format.default_options() {
+            OutputOptions::Plain => OutputOptions::Plain,
+            OutputOptions::Ova(_) => OutputOptions::Ova(OvaOptions {
+                hardware_version: exported.hardware_version,
+            }),
+            OutputOptions::Ami(usual) => OutputOptions::Ami(AmiOptions {
+                boot_mode: AmiOptions::find_boot_mode(firmware).into(),
+                license_type: exported.license_type.clone().unwrap_or(usual.license_type),
+            }),
+            OutputOptions::Box(usual) => {
+                let built = exported.communicators.get(format.name()).cloned();
+                OutputOptions::Box(BoxOptions {
+                    communicator: built.unwrap_or(usual.communicator),
+                })
+            }
+        };
+        outputs.insert(*format, options);
     }
+    outputs
 }
 
 fn read_guest(manifest: &BuildManifest) -> Result<GuestFacts> {

@@ -9,7 +9,7 @@ use crate::cli;
 use crate::record::BuildManifest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{self, gpt};
+use winimg_formats::disk::{ImageFormat, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
@@ -91,11 +91,11 @@ fn inspect_medium(medium: &Medium) -> Result<Value> {
 }
 
 fn inspect_disk(file: &Path) -> Result<Value> {
-    let format = disk::ImageFormat::detect(file)?;
+    let format = ImageFormat::detect(file)?;
     let disks = partitions::read(file, &Cancel::default())?;
     if let [one] = disks.as_slice() {
-        // A raw disk has no signature: without a partition table it could be any file.
-        if format == disk::ImageFormat::Raw && one.table.style == gpt::PartitionStyle::None {
+        // Without a partition table it could be any file.
+        if format.is_unmarked() && one.table.style == gpt::PartitionStyle::None {
             return Err(Error::new(
                 Kind::Recipe,
                 "this is not an ISO, a disk image with partitions, or a manifest",
@@ -103,7 +103,7 @@ fn inspect_disk(file: &Path) -> Result<Value> {
             .at(file.display()));
         }
         return Ok(json!({
-            "format": format_name(format),
+            "format": format.name,
             "virtual bytes": one.bytes,
             "table": one.table,
         }));
@@ -119,23 +119,9 @@ fn inspect_disk(file: &Path) -> Result<Value> {
         })
         .collect();
     Ok(json!({
-        "format": format_name(format),
+        "format": format.name,
         "disks": disks,
     }))
-}
-
-fn format_name(format: disk::ImageFormat) -> &'static str {
-    match format {
-        disk::ImageFormat::Raw => "raw",
-        disk::ImageFormat::Qcow2 => "qcow2",
-        disk::ImageFormat::FixedVhd => "fixed VHD",
-        disk::ImageFormat::DynamicVhd => "dynamic VHD",
-        disk::ImageFormat::Vhdx => "VHDX",
-        disk::ImageFormat::SparseVmdk => "sparse VMDK",
-        disk::ImageFormat::StreamVmdk => "stream-optimised VMDK",
-        disk::ImageFormat::Ova => "OVA",
-        disk::ImageFormat::Vma => "VMA",
-    }
 }
 
 /// Writes JSON as indented lines.

@@ -17,9 +17,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{self, ContainedFileError};
 use winimg_formats::disk::ntfs::WindowsVolume;
-use winimg_formats::disk::qcow2::Qcow2Disk;
-use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt};
+use winimg_formats::disk::{self, Disk, DiskImage, NamedDisk, OpenedImage, gpt};
 use winimg_recipe::plan::StepChecks;
 use winimg_recipe::recipe::ReadOptions;
 use winimg_recipe::recipe::target::{self, TargetSpec};
@@ -361,28 +359,12 @@ fn record_error<T>(
     }
 }
 
-/// The disks of an image, with their names if there are several.
-type NamedDisks = Vec<(Option<String>, Box<dyn Disk>)>;
-
-fn open_disks(path: &Path, context: &CommandContext) -> Result<(NamedDisks, Option<TempDir>)> {
-    if ImageFormat::detect(path)? == ImageFormat::Ova {
-        return Ok((disk::open_all(path, &context.cancel)?, None));
-    }
-    let (disk, work) = open_disk(path, context)?;
-    Ok((Vec::from([(None, disk)]), work))
-}
-
-/// Opens a disk image. Unpacks a compressed qcow2 beside it first, into a folder that is removed on
-/// drop.
-pub fn open_disk(
-    path: &Path,
-    context: &CommandContext,
-) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
-    if ImageFormat::detect(path)? != ImageFormat::Qcow2 {
-        return Ok((disk::open(path, &context.cancel)?, None));
-    }
-    if let Some(disk) = Qcow2Disk::open_uncompressed(DiskImage::from_file(path), &context.cancel)? {
-        return Ok((Box::new(disk), None));
+/// Opens a disk image with all its disks. Unpacks a compressed one beside it first, into a folder
+/// that is removed on drop.
+fn open_disks(path: &Path, context: &CommandContext) -> Result<(Vec<NamedDisk>, Option<TempDir>)> {
+    let image = DiskImage::from_file(path);
+    if let OpenedImage::InPlace(disks) = image.open_all(&context.cancel)? {
+        return Ok((disks, None));
     }
     let work = tempfile::Builder::new()
         .prefix(".winimg-verify-")
@@ -390,13 +372,18 @@ pub fn open_disk(
         .map_err(|e| Error::io("create a temporary folder next to", path, e))?;
     let flat: PathBuf = work.path().join("flat.qcow2");
     context.sink.note(format!("unpacking {}", path.display()));
-    qemu_img::flatten(
-        &qemu_img::QemuImageArg::from_path(path, "qcow2"),
-        &flat,
-        &context.cancel,
-    )?;
-    let disk = Qcow2Disk::open(DiskImage::from_file(&flat), &context.cancel)?;
-    Ok((Box::new(disk), Some(work)))
+    image.flatten(&flat, &context.cancel)?;
+    let disk = disk::open(&flat, &context.cancel)?;
+    Ok((Vec::from([(None, disk)]), Some(work)))
+}
+
+/// Opens an image with one disk, as [`open_disks`] does.
+pub fn open_disk(
+    path: &Path,
+    context: &CommandContext,
+) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
+    let (disks, work) = open_disks(path, context)?;
+    Ok((disk::take_only_disk(path, disks)?, work))
 }
 
 /// Emits the findings as events and prints the summary; fails if there are errors.

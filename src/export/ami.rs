@@ -10,19 +10,30 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::staging::ExportStaging;
 use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{AmiOptions, Outputs};
+use winimg_recipe::recipe::{AmiOptions, OutputFormat};
 
 /// Placeholder for the user's bucket. It is not a valid bucket name (capitals), so it can't be used
 /// by mistake.
 pub const BUCKET: &str = "REPLACE_WITH_YOUR_BUCKET";
 
+pub const SPEC: OutputSpec = OutputSpec {
+    made_from: &[OutputFormat::Raw, OutputFormat::Vhd],
+    validate: check_boot_mode,
+    ..OutputSpec::new(
+        ".ami/import-image.json",
+        OutputSize::Small,
+        |setup, staging| Ok(vec![Box::new(AmiExporter::new(setup, staging)?)]),
+    )
+};
+
 pub struct AmiExporter<'j> {
     job: &'j ExportJob<'j>,
-    spec: &'j AmiOptions,
+    spec: AmiOptions,
     /// The raw disk or VHD, and AWS's name of its format.
     disk: (String, &'static str),
     raw: bool,
@@ -31,23 +42,21 @@ pub struct AmiExporter<'j> {
 }
 
 impl<'j> AmiExporter<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
-        spec: &'j AmiOptions,
-        outputs: &Outputs,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
-        let disk = if outputs.raw {
-            (format!("{}.raw", job.name), "RAW")
+    fn new(setup: &'j ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let job = setup.job;
+        let spec = setup.outputs.ami().cloned().unwrap_or_default();
+        let raw = setup.outputs.has(OutputFormat::Raw);
+        let disk = if raw {
+            (job.file_name(OutputFormat::Raw), "RAW")
         } else {
-            (format!("{}.vhd", job.name), "VHD")
+            (job.file_name(OutputFormat::Vhd), "VHD")
         };
         Ok(Self {
             job,
             spec,
             disk,
-            raw: outputs.raw,
-            request: staging.create(&format!("{}.ami/import-image.json", job.name))?,
+            raw,
+            request: staging.create(&job.file_name(OutputFormat::Ami))?,
             howto: staging.create(&format!("{}.ami/HOWTO.md", job.name))?,
         })
     }
@@ -100,6 +109,19 @@ impl<'j> AmiExporter<'j> {
     }
 }
 
+fn check_boot_mode(job: &ExportJob<'_>) -> Result<()> {
+    let expected = AmiOptions::find_boot_mode(job.firmware);
+    match job.outputs.ami() {
+        Some(options) if options.boot_mode != expected => Err(Error::new(
+            Kind::Recipe,
+            "the AMI's boot mode does not match the image's firmware",
+        )
+        .expected(format!("boot_mode = {expected:?}"))
+        .found(format!("boot_mode = {:?}", options.boot_mode))),
+        _ => Ok(()),
+    }
+}
+
 fn write((file, path): &(File, PathBuf), text: &str) -> Result<()> {
     let mut file = file;
     file.write_all(text.as_bytes())
@@ -116,13 +138,13 @@ impl Exporter for AmiExporter<'_> {
     fn check(&self, _: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let path = &self.request.1;
         let text = std::fs::read_to_string(path).map_err(|e| Error::io("read back", path, e))?;
-        let name = format!("{}.ami/import-image.json", self.job.name);
+        let name = self.job.file_name(OutputFormat::Ami);
         let found: Value = serde_json::from_str(&text)
             .map_err(|e| Error::new(Kind::Export, format!("{name} is not JSON")).because(e))?;
         check::require_equal(&name, "request", &self.request(), &found)?;
         let file = check::hash_file(path, 0..0, cancel)?;
         Ok(ExportedArtifact {
-            kind: "ami",
+            kind: OutputFormat::Ami.name(),
             file: name,
             bytes: file.bytes,
             sha256: file.sha256,

@@ -1,21 +1,24 @@
-//! A file with a front, blocks in the disk's order, and an end: the common part of VHDX and dynamic
-//! VHD.
+//! Exports a file with a front, blocks in the disk's order, and an end: a VHDX or a dynamic VHD.
 //!
 //! All offsets are known before the first write. Workers write blocks in any order, with holes for
 //! runs of zeros; the file's digest is computed in order at the same time, without reading it.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::data_map::BlockSlots;
 use super::flat::data_runs;
 use super::staging::ExportStaging;
-use super::{CHUNK, DiskChunk, check};
+use super::{
+    CHUNK, DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check,
+};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
-use winimg_formats::disk::{Disk as _, RawDisk};
+use winimg_formats::disk::{Disk, RawDisk};
+use winimg_recipe::recipe::OutputFormat;
 
 /// The layout of the file.
 pub struct BlockLayout {
@@ -44,18 +47,98 @@ impl BlockLayout {
     }
 }
 
+/// A format with such files: its front, its end, and its reader.
+pub trait BlockFormat: Send + Sync {
+    /// The format's own entries in an artifact's `checked`.
+    const CHECKED: &'static [&'static str];
+
+    /// Builds the consecutive pieces of the front.
+    fn build_front<'a>(&'a self, layout: &'a BlockLayout) -> impl Iterator<Item = Vec<u8>>;
+
+    fn build_end(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn open(path: &Path) -> Result<impl Disk>;
+}
+
+pub struct BlockExporter<'j, F> {
+    job: &'j ExportJob<'j>,
+    output: OutputFormat,
+    format: F,
+    file: BlockFile,
+}
+
+impl<'j, F: BlockFormat> BlockExporter<'j, F> {
+    pub fn new(
+        job: &'j ExportJob<'_>,
+        output: OutputFormat,
+        format: F,
+        layout: BlockLayout,
+        staging: &mut ExportStaging,
+    ) -> Result<Self> {
+        let file = BlockFile::new(staging, job.file_name(output), layout)?;
+        file.write_front(format.build_front(&file.layout))?;
+        Ok(Self {
+            job,
+            output,
+            format,
+            file,
+        })
+    }
+}
+
+impl<F: BlockFormat> Exporter for BlockExporter<'_, F> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
+            chunks: true,
+            ordered: true,
+            ..ExporterNeeds::default()
+        }
+    }
+
+    fn take(&self, chunk: &DiskChunk) -> Result<()> {
+        self.file.take(chunk)
+    }
+
+    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
+        self.file.hash(chunk)
+    }
+
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
+        self.file.finish(&self.format.build_end())
+    }
+
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
+        let file = &self.file;
+        let end = self.format.build_end().len() as u64;
+        let bytes = file.check_front(self.format.build_front(&file.layout), end)?;
+        let disk = F::open(&file.temporary)?;
+        check::check_content(&file.name, &disk, totals, self.job.count_threads(), cancel)?;
+        let checked = [&["size"], F::CHECKED, &[check::CONTENT]].concat();
+        Ok(ExportedArtifact {
+            kind: self.output.name(),
+            file: file.name.clone(),
+            bytes,
+            sha256: file.digest()?,
+            disk: None,
+            checked: checked.into_iter().map(String::from).collect(),
+        })
+    }
+}
+
 /// The file while it is written.
-pub struct BlockFile {
-    pub layout: BlockLayout,
-    pub temporary: PathBuf,
-    pub name: String,
+struct BlockFile {
+    layout: BlockLayout,
+    temporary: PathBuf,
+    name: String,
     file: File,
     hasher: Mutex<Hasher>,
     digest: OnceLock<Digest>,
 }
 
 impl BlockFile {
-    pub fn new(staging: &mut ExportStaging, name: String, layout: BlockLayout) -> Result<Self> {
+    fn new(staging: &mut ExportStaging, name: String, layout: BlockLayout) -> Result<Self> {
         let (file, temporary) = staging.create(&name)?;
         file.set_len(layout.end())
             .map_err(|e| Error::io("size", &temporary, e))?;
@@ -70,7 +153,7 @@ impl BlockFile {
     }
 
     /// Writes the front of the file from consecutive `pieces`.
-    pub fn write_front(&self, pieces: impl Iterator<Item = Vec<u8>>) -> Result<()> {
+    fn write_front(&self, pieces: impl Iterator<Item = Vec<u8>>) -> Result<()> {
         let mut at = 0;
         for piece in pieces {
             self.write_data(&piece, at)?;
@@ -118,7 +201,7 @@ impl BlockFile {
         }
     }
 
-    pub fn take(&self, chunk: &DiskChunk) -> Result<()> {
+    fn take(&self, chunk: &DiskChunk) -> Result<()> {
         let Some((at, is_first)) = self.locate_chunk(chunk)? else {
             return Ok(());
         };
@@ -130,7 +213,7 @@ impl BlockFile {
     }
 
     /// Chunks come in order.
-    pub fn hash(&self, chunk: &DiskChunk) -> Result<()> {
+    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
         static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
         let Some((_, is_first)) = self.locate_chunk(chunk)? else {
             return Ok(());
@@ -151,7 +234,7 @@ impl BlockFile {
     }
 
     /// Writes the end of the file and syncs it.
-    pub fn finish(&self, end: &[u8]) -> Result<()> {
+    fn finish(&self, end: &[u8]) -> Result<()> {
         self.write(end, self.layout.end())?;
         self.file
             .sync_all()
@@ -163,14 +246,14 @@ impl BlockFile {
     }
 
     /// Returns the digest of the finished file.
-    pub fn digest(&self) -> Result<Digest> {
+    fn digest(&self) -> Result<Digest> {
         let digest = self.digest.get().cloned();
         digest.ok_or_else(|| Error::failed("checked before finished"))
     }
 
     /// Reads the front back and compares it byte for byte, because a reader needs only one of each
     /// pair of headers. Returns the file's length, which must equal front, blocks and `end` bytes.
-    pub fn check_front(&self, pieces: impl Iterator<Item = Vec<u8>>, end: u64) -> Result<u64> {
+    fn check_front(&self, pieces: impl Iterator<Item = Vec<u8>>, end: u64) -> Result<u64> {
         let file = RawDisk::open(&self.temporary)?;
         check::require_equal(&self.name, "size", self.layout.end() + end, file.len())?;
         let mut at = 0;

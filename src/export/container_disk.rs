@@ -10,19 +10,29 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::archive::{ArchiveSummary, ROOT, StagedArchive, TarArchive, TarOwner};
+use super::format::{OutputSize, OutputSpec};
 use super::staging::ExportStaging;
 use super::{ExportJob, ExportedArtifact, Exporter, PassTotals};
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::OutputFormat;
 
 const QEMU: TarOwner = TarOwner {
     id: 107,
     mode: 0o440,
 };
 
-pub struct ContainerDiskExporter<'j> {
+pub const SPEC: OutputSpec = OutputSpec {
+    about: "KubeVirt",
+    made_from: &[OutputFormat::Qcow2],
+    ..OutputSpec::new(".oci.tar", OutputSize::Packed, |setup, staging| {
+        let made = ContainerDiskExporter::new(setup.job, staging)?;
+        Ok(vec![Box::new(made)])
+    })
+};
+
+struct ContainerDiskExporter<'j> {
     job: &'j ExportJob<'j>,
     staged: StagedArchive,
     /// Temporary path of the qcow2.
@@ -62,16 +72,16 @@ fn blob_path(digest: &Digest) -> String {
 }
 
 impl<'j> ContainerDiskExporter<'j> {
-    pub fn new(job: &'j ExportJob<'_>, staging: &mut ExportStaging) -> Result<Self> {
+    fn new(job: &'j ExportJob<'_>, staging: &mut ExportStaging) -> Result<Self> {
         Ok(Self {
             job,
-            staged: StagedArchive::new(format!("{}.oci.tar", job.name), staging)?,
-            disk: staging.temporary_path(&qcow2_name(job)),
+            staged: StagedArchive::new(job.file_name(OutputFormat::ContainerDisk), staging)?,
+            disk: staging.temporary_path(&job.file_name(OutputFormat::Qcow2)),
         })
     }
 
     fn write_layer(&self, archive: &mut TarArchive<'_>, cancel: &Cancel) -> Result<()> {
-        let name = format!("disk/{}", qcow2_name(self.job));
+        let name = format!("disk/{}", self.job.file_name(OutputFormat::Qcow2));
         archive.add_file(&name, QEMU, &self.disk, cancel)?;
         archive.end()
     }
@@ -134,11 +144,6 @@ impl<'j> ContainerDiskExporter<'j> {
     }
 }
 
-/// Returns the file name of the disk.
-fn qcow2_name(job: &ExportJob<'_>) -> String {
-    format!("{}.qcow2", job.name)
-}
-
 impl Exporter for ContainerDiskExporter<'_> {
     fn finish(&self, _: &PassTotals, cancel: &Cancel) -> Result<()> {
         self.staged.finish(self.write(cancel)?)
@@ -146,6 +151,7 @@ impl Exporter for ContainerDiskExporter<'_> {
 
     fn check(&self, _: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let output = OutputFormat::ContainerDisk;
-        self.staged.check(output, qcow2_name(self.job), cancel)
+        self.staged
+            .check(output, self.job.file_name(OutputFormat::Qcow2), cancel)
     }
 }

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use uuid::Uuid;
 
 use super::chunk::is_zero;
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::staging::ExportStaging;
 use super::{DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check};
 use winimg_base::digest::Digest;
@@ -19,46 +20,24 @@ use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::vhd::VhdFooter;
 use winimg_formats::disk::{Disk, RawDisk, join, vhd};
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::OutputFormat;
 
 /// Size of a hole in bytes: the block size of common file systems.
 const HOLE: usize = 4096;
 
-/// The kind of file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlatFormat {
-    Raw,
-    /// A fixed VHD, with a footer.
-    Vhd,
-    /// The extent of a flat VMDK.
-    Extent,
-}
+pub const RAW: OutputSpec = OutputSpec::new(".raw", OutputSize::Flat, |setup, staging| {
+    let raw = FlatExporter::new(setup, staging, OutputFormat::Raw)?;
+    Ok(vec![Box::new(raw)])
+});
 
-impl FlatFormat {
-    pub fn file_name(self, name: &str) -> String {
-        match self {
-            Self::Raw => format!("{name}.raw"),
-            Self::Vhd => format!("{name}.vhd"),
-            // The datastore browser recognizes an extent by this name.
-            Self::Extent => format!("{name}-esxi-flat.vmdk"),
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Raw => OutputFormat::Raw.name(),
-            Self::Vhd => OutputFormat::Vhd.name(),
-            Self::Extent => OutputFormat::VmdkFlat.name(),
-        }
-    }
-
-    fn footer_len(self) -> u64 {
-        match self {
-            Self::Vhd => vhd::FOOTER,
-            Self::Raw | Self::Extent => 0,
-        }
-    }
-}
+pub const VHD: OutputSpec = OutputSpec {
+    about: "Fixed",
+    limit: Some(("a VHD", vhd::MOST)),
+    ..OutputSpec::new(".vhd", OutputSize::Flat, |setup, staging| {
+        let vhd = FlatExporter::new(setup, staging, OutputFormat::Vhd)?;
+        Ok(vec![Box::new(vhd)])
+    })
+};
 
 pub struct FlatExporter<'j> {
     job: &'j ExportJob<'j>,
@@ -66,30 +45,39 @@ pub struct FlatExporter<'j> {
     temporary: PathBuf,
     name: String,
     len: u64,
-    form: FlatFormat,
+    format: OutputFormat,
     digest: OnceLock<Digest>,
 }
 
 impl<'j> FlatExporter<'j> {
     pub fn new(
-        job: &'j ExportJob<'_>,
-        len: u64,
+        setup: &'j ExportSetup<'_>,
         staging: &mut ExportStaging,
-        form: FlatFormat,
+        format: OutputFormat,
     ) -> Result<Self> {
-        let name = form.file_name(job.name);
+        let name = setup.job.file_name(format);
         let (file, temporary) = staging.create(&name)?;
-        file.set_len(len + form.footer_len())
-            .map_err(|e| Error::io("size", &temporary, e))?;
-        Ok(Self {
-            job,
+        let flat = Self {
+            job: setup.job,
             file,
             temporary,
             name,
-            len,
-            form,
+            len: setup.len(),
+            format,
             digest: OnceLock::new(),
-        })
+        };
+        flat.file
+            .set_len(flat.len + flat.footer_len())
+            .map_err(|e| Error::io("size", &flat.temporary, e))?;
+        Ok(flat)
+    }
+
+    fn has_footer(&self) -> bool {
+        self.format == OutputFormat::Vhd
+    }
+
+    fn footer_len(&self) -> u64 {
+        if self.has_footer() { vhd::FOOTER } else { 0 }
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -131,7 +119,7 @@ impl Exporter for FlatExporter<'_> {
             .flat
             .clone()
             .ok_or_else(|| Error::failed("the pass made no digest of the disk"))?;
-        if self.form == FlatFormat::Vhd {
+        if self.has_footer() {
             let footer = self.build_footer(&hasher.clone().finish()).encode();
             self.write(&footer, self.len)?;
             hasher.update(&footer);
@@ -144,7 +132,7 @@ impl Exporter for FlatExporter<'_> {
 
     fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let mut checked = vec!["size".to_string()];
-        let disk = if self.form == FlatFormat::Vhd {
+        let disk = if self.has_footer() {
             let (disk, footer) = vhd::open(&self.temporary)?;
             let content = totals.flat.clone().map(|h| self.build_footer(&h.finish()));
             check::require_equal(&self.name, "footer", content.as_ref(), Some(&footer))?;
@@ -157,9 +145,9 @@ impl Exporter for FlatExporter<'_> {
         checked.push(check::CONTENT.into());
         let digest = self.digest.get().cloned();
         Ok(ExportedArtifact {
-            kind: self.form.kind(),
+            kind: self.format.name(),
             file: self.name.clone(),
-            bytes: disk.len() + self.form.footer_len(),
+            bytes: disk.len() + self.footer_len(),
             sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
             disk: None,
             checked,

@@ -4,27 +4,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::CHUNK;
+use super::{CHUNK, find_spec};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
-use winimg_formats::disk::{DiskImage, vhd, vhdx, vma};
+use winimg_formats::disk::DiskImage;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::target::OutputFormat;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
-
-/// Maximum disk size of a stream-optimised VMDK in bytes: its sector numbers have 32 bits.
-const VMDK: u64 = (2 << 40) - CHUNK;
-/// Maximum disk sizes of the formats in bytes.
-const LIMITS: [(OutputFormat, &str, u64); 7] = [
-    (OutputFormat::Vhd, "a VHD", vhd::MOST),
-    (OutputFormat::VhdDynamic, "a dynamic VHD", vhd::MOST),
-    (OutputFormat::Vhdx, "a VHDX", vhdx::create::MOST),
-    (OutputFormat::VhdxFixed, "a fixed VHDX", vhdx::create::MOST),
-    (OutputFormat::Ova, "an OVA", VMDK),
-    (OutputFormat::Vmdk, "a stream-optimised VMDK", VMDK),
-    (OutputFormat::Vma, "a VMA", vma::layout::MOST),
-];
+use winimg_recipe::recipe::{DiskBus, Firmware, OutputFormat, Outputs};
 
 /// One export, fully specified before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -116,21 +102,8 @@ impl ExportJob<'_> {
                 "1 to 80 letters, digits, dots, dashes, underscores, a letter or digit first",
             ));
         }
-        if let Some(ami) = &self.outputs.ami {
-            let expected = match self.firmware {
-                Firmware::Uefi => "uefi",
-                Firmware::Bios => "legacy-bios",
-            };
-            if ami.boot_mode != expected {
-                return Err(Error::new(
-                    Kind::Recipe,
-                    "the AMI's boot mode does not match the image's firmware",
-                )
-                .expected(format!("boot_mode = {expected:?}"))
-                .found(format!("boot_mode = {:?}", ami.boot_mode)));
-            }
-        }
-        Ok(())
+        let mut formats = self.outputs.formats();
+        formats.try_for_each(|format| (find_spec(format).validate)(self))
     }
 
     /// Validates the disk's size. Azure requires whole MiB, and a VMDK whole grains of 64 KiB.
@@ -146,8 +119,10 @@ impl ExportJob<'_> {
             .found(format!("{len} bytes"))
             .cure("choose a disk_size in whole MiB or GiB; the size can't be changed at export"));
         }
-        for (output, what, most) in LIMITS {
-            if output.is_in(self.outputs) && len > most {
+        for format in self.outputs.formats() {
+            if let Some((what, most)) = find_spec(format).limit
+                && len > most
+            {
                 return Err(
                     Error::new(Kind::Export, format!("the disk is too large for {what}"))
                         .expected(format!("at most {most} bytes"))
@@ -157,6 +132,11 @@ impl ExportJob<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the name of a format's file, relative to the directory.
+    pub(super) fn file_name(&self, format: OutputFormat) -> String {
+        format!("{}{}", self.name, find_spec(format).suffix)
     }
 
     pub(super) fn count_threads(&self) -> usize {

@@ -14,6 +14,7 @@ mod container_disk;
 mod data_map;
 mod dynamic_vhd;
 mod flat;
+mod format;
 mod job;
 mod ova;
 mod ovf;
@@ -26,8 +27,6 @@ mod vagrant;
 mod vhdx;
 mod vma;
 mod vmdk;
-mod vmdk_file;
-mod vmdk_flat;
 
 pub use chunk::{CHUNK, DiskChunk};
 pub use job::{ExportJob, ExportedArtifact, GuestFacts};
@@ -37,14 +36,12 @@ pub use space::estimate;
 use handlebars::Handlebars;
 use serde_json::Value;
 
-use data_map::DataMap;
-use flat::{FlatExporter, FlatFormat};
+use format::{ExportSetup, OutputSpec};
 use source::ExportSource;
 use staging::ExportStaging;
-use vagrant::{VagrantBox, VagrantProvider};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 /// The parts of the pass that a format needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,9 +89,8 @@ pub trait Exporter: Send + Sync {
 
 /// Writes all of `job.outputs` into `job.directory`, which must exist.
 ///
-/// Returns the artifacts in the order raw, VHD, dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK
-/// and its descriptor, qcow2, VMA, AMI, boxes, container disk. After an error or a cancel no file
-/// of this export is left, and files of an earlier one are unchanged.
+/// Returns the artifacts in the order of the formats, those that are made from others last. After
+/// an error or a cancel no file of this export is left, and files of an earlier one are unchanged.
 pub fn export(
     job: &ExportJob<'_>,
     sink: &dyn Sink,
@@ -105,9 +101,10 @@ pub fn export(
     let source = ExportSource::open(job, &mut staging, sink, cancel)?;
     source.judge(job, sink)?;
     job.validate_disk(source.disk.len())?;
-    let outputs = job.outputs.with_disks();
+    let outputs = add_disks(job.outputs);
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
-    let exporters = create_exporters(job, &outputs, &source, &mut staging, sink, cancel)?;
+    let setup = ExportSetup::new(job, &outputs, &source, sink, cancel)?;
+    let exporters = create_exporters(&setup, &mut staging)?;
     staging.check()?;
 
     tracing::debug!(
@@ -151,86 +148,52 @@ pub fn export(
     Ok(artifacts)
 }
 
+/// Returns the row of an output format.
+pub fn find_spec(format: OutputFormat) -> &'static OutputSpec {
+    match format {
+        OutputFormat::Raw => &flat::RAW,
+        OutputFormat::Vhd => &flat::VHD,
+        OutputFormat::VhdDynamic => &dynamic_vhd::SPEC,
+        OutputFormat::Vhdx => &vhdx::DYNAMIC,
+        OutputFormat::VhdxFixed => &vhdx::FIXED,
+        OutputFormat::Ova => &ova::SPEC,
+        OutputFormat::Vmdk => &vmdk::file::SPEC,
+        OutputFormat::VmdkFlat => &vmdk::flat::SPEC,
+        OutputFormat::Ami => &ami::SPEC,
+        OutputFormat::Qcow2 => &qcow2::SPEC,
+        OutputFormat::Vma => &vma::SPEC,
+        OutputFormat::BoxHyperv => &vagrant::HYPERV,
+        OutputFormat::BoxLibvirt => &vagrant::LIBVIRT,
+        OutputFormat::BoxVirtualbox => &vagrant::VIRTUALBOX,
+        OutputFormat::ContainerDisk => &container_disk::SPEC,
+    }
+}
+
+/// Adds the disks that other outputs are made from, so that each is written once.
+fn add_disks(outputs: &Outputs) -> Outputs {
+    let mut all = outputs.clone();
+    for format in outputs.formats() {
+        let disks = find_spec(format).made_from;
+        if let Some(usual) = disks.first()
+            && !disks.iter().any(|disk| outputs.has(*disk))
+        {
+            all.insert(*usual, usual.default_options());
+        }
+    }
+    all
+}
+
 fn create_exporters<'a>(
-    job: &'a ExportJob<'_>,
-    outputs: &'a Outputs,
-    source: &'a ExportSource,
+    setup: &'a ExportSetup<'a>,
     staging: &mut ExportStaging,
-    sink: &dyn Sink,
-    cancel: &Cancel,
 ) -> Result<Vec<Box<dyn Exporter + 'a>>> {
-    let len = source.disk.len();
-    let identity = source::compute_identity(source.disk.as_ref(), job)?;
-    let mut all: Vec<Box<dyn Exporter + 'a>> = Vec::new();
-    for (asked, form) in [
-        (outputs.raw, FlatFormat::Raw),
-        (outputs.vhd, FlatFormat::Vhd),
-    ] {
-        if asked {
-            all.push(Box::new(FlatExporter::new(job, len, staging, form)?));
-        }
-    }
-    if outputs.vhd_dynamic || outputs.vhdx || outputs.vhdx_fixed {
-        let held = DataMap::find(source.disk.as_ref(), &identity, cancel)?;
-        if outputs.vhd_dynamic {
-            let vhd = dynamic_vhd::DynamicVhdExporter::new(job, len, &held, staging)?;
-            all.push(Box::new(vhd));
-        }
-        for (asked, fixed) in [(outputs.vhdx, false), (outputs.vhdx_fixed, true)] {
-            if asked {
-                all.push(Box::new(vhdx::VhdxExporter::new(
-                    job, len, &held, staging, fixed,
-                )?));
-            }
-        }
-    }
-    if let Some(spec) = &outputs.ova {
-        let hardware = ovf::OvfHardware::choose(job, spec, sink);
-        all.push(Box::new(ova::OvaExporter::new(
-            job, hardware, len, &identity, staging,
-        )?));
-    }
-    if outputs.vmdk {
-        let vmdk = vmdk_file::VmdkExporter::new(job, len, &identity, staging)?;
-        all.push(Box::new(vmdk));
-    }
-    if outputs.vmdk_flat {
-        all.push(Box::new(FlatExporter::new(
-            job,
-            len,
-            staging,
-            FlatFormat::Extent,
-        )?));
-        let descriptor = vmdk_flat::FlatVmdkDescriptor::new(job, len, &identity, staging)?;
-        all.push(Box::new(descriptor));
-    }
-    if outputs.qcow2 {
-        all.push(Box::new(qcow2::Qcow2Exporter::new(job, source, staging)?));
-    }
-    if outputs.vma {
-        all.push(Box::new(vma::VmaExporter::new(
-            job, len, &identity, staging,
-        )?));
-    }
-    if let Some(spec) = &outputs.ami {
-        all.push(Box::new(ami::AmiExporter::new(
-            job, spec, outputs, staging,
-        )?));
-    }
-    // Last: these read the files of the formats above.
-    for (spec, provider) in [
-        (&outputs.box_hyperv, VagrantProvider::Hyperv),
-        (&outputs.box_libvirt, VagrantProvider::Libvirt),
-        (&outputs.box_virtualbox, VagrantProvider::Virtualbox),
-    ] {
-        if let Some(spec) = spec {
-            let made = VagrantBox::new(job, provider, spec, staging, sink)?;
-            all.push(Box::new(made));
-        }
-    }
-    if outputs.container_disk {
-        let made = container_disk::ContainerDiskExporter::new(job, staging)?;
-        all.push(Box::new(made));
+    let formats = setup.outputs.formats();
+    let (disks, others): (Vec<_>, Vec<_>) =
+        formats.partition(|format| find_spec(*format).made_from.is_empty());
+    let mut all = Vec::new();
+    // The others read the files of the disks.
+    for format in disks.into_iter().chain(others) {
+        all.extend((find_spec(format).create)(setup, staging)?);
     }
     Ok(all)
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::archive::{self, ROOT};
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::ovf::{self, OvfHardware};
 use super::staging::ExportStaging;
 use super::{
@@ -17,9 +18,17 @@ use super::{
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::vmdk::GRAIN;
+use winimg_formats::disk::vmdk::stream::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::OutputFormat;
+
+pub const SPEC: OutputSpec = OutputSpec {
+    limit: Some(("an OVA", vmdk::MOST)),
+    describes_machine: true,
+    ..OutputSpec::new(".ova", OutputSize::Packed, |setup, staging| {
+        Ok(vec![Box::new(OvaExporter::new(setup, staging)?)])
+    })
+};
 
 pub struct OvaExporter<'j> {
     job: &'j ExportJob<'j>,
@@ -50,14 +59,11 @@ fn render_manifest(members: &[(&str, &Digest)]) -> String {
 }
 
 impl<'j> OvaExporter<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
-        hardware: OvfHardware,
-        len: u64,
-        identity: &Digest,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
-        let name = format!("{}.ova", job.name);
+    fn new(setup: &'j ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let (job, len, identity) = (setup.job, setup.len(), &setup.identity);
+        let options = setup.outputs.ova().cloned().unwrap_or_default();
+        let hardware = OvfHardware::choose(job, &options, setup.sink);
+        let name = job.file_name(OutputFormat::Ova);
         let (file, temporary) = staging.create(&name)?;
         let longest = vmdk::VmdkSummary {
             bytes: u64::MAX,

@@ -7,13 +7,19 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::source::ExportSource;
 use super::staging::ExportStaging;
-use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check};
+use super::{ExportedArtifact, Exporter, PassTotals, check};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_formats::disk::qemu_img::{self, file_name};
+use winimg_recipe::recipe::OutputFormat;
+
+pub const SPEC: OutputSpec = OutputSpec::new(".qcow2", OutputSize::Packed, |setup, staging| {
+    Ok(vec![Box::new(Qcow2Exporter::new(setup, staging)?)])
+});
 
 pub struct Qcow2Exporter<'s> {
     source: &'s ExportSource,
@@ -22,13 +28,10 @@ pub struct Qcow2Exporter<'s> {
 }
 
 impl<'s> Qcow2Exporter<'s> {
-    pub fn new(
-        job: &ExportJob<'_>,
-        source: &'s ExportSource,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
+    fn new(setup: &'s ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let source = setup.source;
         source.for_qemu()?;
-        let name = format!("{}.qcow2", job.name);
+        let name = setup.job.file_name(OutputFormat::Qcow2);
         let (_, temporary) = staging.create(&name)?;
         Ok(Self {
             source,
@@ -61,7 +64,7 @@ impl Exporter for Qcow2Exporter<'_> {
         )?;
         let file = check::hash_file(&self.temporary, 0..0, cancel)?;
         Ok(ExportedArtifact {
-            kind: "qcow2",
+            kind: OutputFormat::Qcow2.name(),
             file: self.name.clone(),
             bytes: file.bytes,
             sha256: file.sha256,

@@ -5,11 +5,9 @@ use super::{CHUNK, ExportJob};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_formats::disk::backing::BackingChain;
 use winimg_formats::disk::ntfs::{Hibernation, WindowsVolume};
-use winimg_formats::disk::qcow2::Qcow2Disk;
-use winimg_formats::disk::qemu_img::{self, QemuImageArg};
-use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt, vhdx};
+use winimg_formats::disk::qemu_img::QemuImageArg;
+use winimg_formats::disk::{self, Disk, DiskImage, OpenedImage, gpt};
 
 pub struct ExportSource {
     pub disk: Box<dyn Disk>,
@@ -19,7 +17,7 @@ pub struct ExportSource {
 }
 
 impl ExportSource {
-    /// Opens the job's source. Flattens a compressed qcow2 into a scratch file first. Reads an
+    /// Opens the job's source. Flattens a compressed image into a scratch file first. Reads an
     /// overlay if the job allows its backing files.
     pub fn open(
         job: &ExportJob<'_>,
@@ -28,16 +26,23 @@ impl ExportSource {
         cancel: &Cancel,
     ) -> Result<Self> {
         let path = job.source.file;
-        let driver = match ImageFormat::detect(path)? {
-            ImageFormat::Raw => Some("raw"),
-            ImageFormat::FixedVhd | ImageFormat::DynamicVhd => Some("vpc"),
-            // QEMU does not read parents.
-            ImageFormat::Vhdx => (vhdx::open(job.source)?.count_files() == 1).then_some("vhdx"),
-            ImageFormat::SparseVmdk => Some("vmdk"),
-            ImageFormat::StreamVmdk | ImageFormat::Ova | ImageFormat::Vma => None,
-            ImageFormat::Qcow2 => return Self::open_qcow2(job, staging, sink, cancel),
+        let disks = match job.source.open_all(cancel)? {
+            OpenedImage::InPlace(disks) => disks,
+            OpenedImage::Compressed(_) => {
+                sink.note(format!(
+                    "{} has compressed clusters; it is flattened before the export",
+                    path.display()
+                ));
+                let flat = staging.create_scratch(&format!("{}.flattened.qcow2", job.name))?;
+                job.source.flatten(&flat, cancel)?;
+                let flat = DiskImage::from_file(&flat);
+                return Ok(Self {
+                    disk: flat.open(cancel)?,
+                    qemu: flat.to_qemu(cancel)?,
+                });
+            }
         };
-        let disk = job.source.open(cancel)?;
+        let disk = disk::take_only_disk(path, disks)?;
         if disk.sector_size() != disk::SECTOR {
             return Err(Error::new(
                 Kind::Export,
@@ -50,32 +55,7 @@ impl ExportSource {
         }
         Ok(Self {
             disk,
-            qemu: driver.map(|d| QemuImageArg::from_path(path, d)),
-        })
-    }
-
-    fn open_qcow2(
-        job: &ExportJob<'_>,
-        staging: &mut ExportStaging,
-        sink: &dyn Sink,
-        cancel: &Cancel,
-    ) -> Result<Self> {
-        let named = BackingChain::resolve(job.source, cancel)?.to_image_arg()?;
-        if let Some(disk) = Qcow2Disk::open_uncompressed(job.source, cancel)? {
-            return Ok(Self {
-                disk: Box::new(disk),
-                qemu: Some(named),
-            });
-        }
-        sink.note(format!(
-            "{} has compressed clusters; it is flattened before the export",
-            job.source.file.display()
-        ));
-        let flat = staging.create_scratch(&format!("{}.flattened.qcow2", job.name))?;
-        qemu_img::flatten(&named, &flat, cancel)?;
-        Ok(Self {
-            disk: Box::new(Qcow2Disk::open(DiskImage::from_file(&flat), cancel)?),
-            qemu: Some(QemuImageArg::from_path(&flat, "qcow2")),
+            qemu: job.source.to_qemu(cancel)?,
         })
     }
 

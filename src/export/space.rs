@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use super::format::OutputSize;
+use super::{add_disks, find_spec};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_formats::disk::Disk;
@@ -22,31 +24,20 @@ pub struct SizeEstimate {
 /// Flat files, and those in blocks, are sparse and take about that size. Compressed ones take from
 /// 2/5 of it (about half for a Windows image) to slightly more than all.
 pub fn estimate(data: u64, outputs: &Outputs) -> SizeEstimate {
-    let outputs = outputs.with_disks();
-    let flat = [
-        outputs.raw,
-        outputs.vhd,
-        outputs.vhd_dynamic,
-        outputs.vhdx,
-        outputs.vhdx_fixed,
-        outputs.vmdk_flat,
-        outputs.vma,
-        outputs.box_hyperv.is_some(),
-    ];
-    let packed = [
-        outputs.ova.is_some(),
-        outputs.vmdk,
-        outputs.qcow2,
-        outputs.box_libvirt.is_some(),
-        outputs.box_virtualbox.is_some(),
-        outputs.container_disk,
-    ];
-    let flat: u64 = flat.into_iter().map(u64::from).sum();
-    let packed: u64 = packed.into_iter().map(u64::from).sum();
-    SizeEstimate {
-        least: flat * data + packed * (data / 5 * 2),
-        most: flat * data + packed * (data + data / 64) + (16 << 20),
+    let mut estimate = SizeEstimate {
+        least: 0,
+        most: 16 << 20,
+    };
+    for format in add_disks(outputs).formats() {
+        let (least, most) = match find_spec(format).size {
+            OutputSize::Flat => (data, data),
+            OutputSize::Packed => (data / 5 * 2, data + data / 64),
+            OutputSize::Small => (0, 0),
+        };
+        estimate.least += least;
+        estimate.most += most;
     }
+    estimate
 }
 
 /// Compares the estimate with the free space in `directory`.
@@ -97,15 +88,11 @@ fn format_mib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use winimg_recipe::recipe::OutputFormat;
 
     #[test]
     fn flat_files_count_whole_and_packed_ones_by_their_range() {
-        let outputs = Outputs {
-            raw: true,
-            vhd: true,
-            qcow2: true,
-            ..Outputs::default()
-        };
+        let outputs = Outputs::from([OutputFormat::Raw, OutputFormat::Vhd, OutputFormat::Qcow2]);
         let gib = 1 << 30;
         let e = estimate(5 * gib, &outputs);
         assert_eq!(e.least, 12 * gib);

@@ -2,110 +2,69 @@
 //!
 //! Layout: [`winimg_formats::disk::vhdx::create`]. Blocks are one MiB, like a chunk.
 
-use super::blocks::{BlockFile, BlockLayout};
-use super::data_map::DataMap;
+use std::path::Path;
+
+use super::CHUNK;
+use super::blocks::{BlockExporter, BlockFormat, BlockLayout};
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::staging::ExportStaging;
-use super::{
-    CHUNK, DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check,
-};
 use winimg_base::error::Result;
-use winimg_base::event::Cancel;
-use winimg_formats::disk::vhdx::create::{BLOCK, VhdxFront};
-use winimg_formats::disk::{DiskImage, vhdx};
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_formats::disk::vhdx::create::{BLOCK, MOST, VhdxFront};
+use winimg_formats::disk::{Disk, DiskImage, vhdx};
+use winimg_recipe::recipe::OutputFormat;
 
-pub struct VhdxExporter<'j> {
-    job: &'j ExportJob<'j>,
-    front: VhdxFront,
-    blocks: BlockFile,
-}
+pub const DYNAMIC: OutputSpec = OutputSpec {
+    about: "Dynamic",
+    limit: Some(("a VHDX", MOST)),
+    ..OutputSpec::new(".vhdx", OutputSize::Flat, |setup, staging| {
+        Ok(vec![Box::new(create(setup, OutputFormat::Vhdx, staging)?)])
+    })
+};
 
-impl<'j> VhdxExporter<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
-        len: u64,
-        held: &DataMap,
-        staging: &mut ExportStaging,
-        fixed: bool,
-    ) -> Result<Self> {
-        let name = format!("{}{}.vhdx", job.name, if fixed { "-fixed" } else { "" });
-        let front = VhdxFront {
-            len,
-            fixed,
-            file_write: held.make_id("VHDX file"),
-            data_write: held.make_id("VHDX data"),
-            disk: held.make_id("VHDX disk"),
-        };
-        let mibs = (BLOCK / CHUNK) as usize;
-        let layout = BlockLayout {
-            block: BLOCK,
-            lead: Vec::new(),
-            start: front.end(),
-            slots: if fixed {
-                held.assign_all(mibs)
-            } else {
-                held.assign_slots(mibs)
-            },
-            len,
-        };
-        let blocks = BlockFile::new(staging, name, layout)?;
-        blocks.write_front(front.build_pieces(|block| blocks.layout.find_offset(block)))?;
-        Ok(Self { job, front, blocks })
-    }
+pub const FIXED: OutputSpec = OutputSpec {
+    limit: Some(("a fixed VHDX", MOST)),
+    ..OutputSpec::new("-fixed.vhdx", OutputSize::Flat, |setup, staging| {
+        let fixed = create(setup, OutputFormat::VhdxFixed, staging)?;
+        Ok(vec![Box::new(fixed)])
+    })
+};
 
-    fn kind(&self) -> &'static str {
-        if self.front.fixed {
-            OutputFormat::VhdxFixed.name()
+fn create<'j>(
+    setup: &'j ExportSetup<'_>,
+    output: OutputFormat,
+    staging: &mut ExportStaging,
+) -> Result<BlockExporter<'j, VhdxFront>> {
+    let (len, held) = (setup.len(), setup.data()?);
+    let front = VhdxFront {
+        len,
+        fixed: output == OutputFormat::VhdxFixed,
+        file_write: held.make_id("VHDX file"),
+        data_write: held.make_id("VHDX data"),
+        disk: held.make_id("VHDX disk"),
+    };
+    let mibs = (BLOCK / CHUNK) as usize;
+    let layout = BlockLayout {
+        block: BLOCK,
+        lead: Vec::new(),
+        start: front.end(),
+        slots: if front.fixed {
+            held.assign_all(mibs)
         } else {
-            OutputFormat::Vhdx.name()
-        }
-    }
+            held.assign_slots(mibs)
+        },
+        len,
+    };
+    BlockExporter::new(setup.job, output, front, layout, staging)
 }
 
-impl Exporter for VhdxExporter<'_> {
-    fn needs(&self) -> ExporterNeeds {
-        ExporterNeeds {
-            chunks: true,
-            ordered: true,
-            ..ExporterNeeds::default()
-        }
+impl BlockFormat for VhdxFront {
+    const CHECKED: &'static [&'static str] = &["headers and tables"];
+
+    fn build_front<'a>(&'a self, layout: &'a BlockLayout) -> impl Iterator<Item = Vec<u8>> {
+        self.build_pieces(move |block| layout.find_offset(block))
     }
 
-    fn take(&self, chunk: &DiskChunk) -> Result<()> {
-        self.blocks.take(chunk)
-    }
-
-    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
-        self.blocks.hash(chunk)
-    }
-
-    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
-        self.blocks.finish(&[])
-    }
-
-    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
-        let blocks = &self.blocks;
-        let pieces = self
-            .front
-            .build_pieces(|block| blocks.layout.find_offset(block));
-        let bytes = blocks.check_front(pieces, 0)?;
-        let disk = vhdx::open(DiskImage::from_file(&blocks.temporary))?;
-        check::check_content(
-            &blocks.name,
-            &disk,
-            totals,
-            self.job.count_threads(),
-            cancel,
-        )?;
-        Ok(ExportedArtifact {
-            kind: self.kind(),
-            file: blocks.name.clone(),
-            bytes,
-            sha256: blocks.digest()?,
-            disk: None,
-            checked: ["size", "headers and tables", check::CONTENT]
-                .map(String::from)
-                .to_vec(),
-        })
+    fn open(path: &Path) -> Result<impl Disk> {
+        vhdx::open(DiskImage::from_file(path))
     }
 }

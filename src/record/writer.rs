@@ -20,7 +20,6 @@ use winimg_base::text::{redact, redact_if_url};
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::ImageCheck;
 use winimg_recipe::plan::{BuildPlan, PayloadEntry};
-use winimg_recipe::recipe::target::OutputFormat;
 use winimg_recipe::recipe::{DownloadSpec, FileAddress, ImageProof, InputId, InputSource};
 use winimg_supply::fetch::image::FetchedImage;
 use winimg_supply::store::{ExpectedBytes, Store, StoredBlob};
@@ -154,10 +153,7 @@ fn collect_parameters(request: &BuildRequest, recording: &RecordContext) -> Prov
         .effective
         .iter()
         .filter(|e| e.origin.starts_with("--set"));
-    let outputs = OutputFormat::ALL
-        .into_iter()
-        .filter(|output| output.is_in(&recipe.outputs))
-        .map(|output| output.name().to_owned());
+    let outputs = recipe.outputs.formats().map(|one| one.name().to_owned());
     ProvenanceParameters {
         builder: recording.builder.into(),
         variables: variables.collect(),
@@ -236,20 +232,15 @@ pub fn build_manifest(
 
 fn collect_export_settings(request: &BuildRequest) -> manifest::ExportSettings {
     let outputs = &request.recipe.outputs;
-    let boxes = [
-        (OutputFormat::BoxHyperv, &outputs.box_hyperv),
-        (OutputFormat::BoxLibvirt, &outputs.box_libvirt),
-        (OutputFormat::BoxVirtualbox, &outputs.box_virtualbox),
-    ];
-    let communicators = boxes.into_iter().filter_map(|(output, spec)| {
-        let spec = spec.as_ref()?;
-        Some((output.name().to_owned(), spec.communicator.clone()))
+    let communicators = outputs.formats().filter_map(|format| {
+        let options = outputs.vagrant_box(format)?;
+        Some((format.name().to_owned(), options.communicator.clone()))
     });
     manifest::ExportSettings {
         epoch: request.epoch,
         nested_virtualization: request.plan.starts_hypervisor(),
-        hardware_version: outputs.ova.as_ref().and_then(|ova| ova.hardware_version),
-        license_type: outputs.ami.as_ref().map(|ami| ami.license_type.clone()),
+        hardware_version: outputs.ova().and_then(|ova| ova.hardware_version),
+        license_type: outputs.ami().map(|ami| ami.license_type.clone()),
         communicators: communicators.collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, everything, files, run};
 
@@ -21,19 +21,16 @@ fn the_request_and_the_guide_as_text() {
 fn the_disk_of_an_ami_is_never_written_twice() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
-    let ami = everything().ami;
     for (raw, vhd, expected, disk) in [
         (false, false, vec!["demo.raw"], "demo.raw"),
         (false, true, vec!["demo.vhd"], "demo.vhd"),
         (true, true, vec!["demo.raw", "demo.vhd"], "demo.raw"),
     ] {
         let out = tempfile::tempdir().unwrap();
-        let outputs = Outputs {
-            raw,
-            vhd,
-            ami: ami.clone(),
-            ..Outputs::default()
-        };
+        let disks = [(raw, OutputFormat::Raw), (vhd, OutputFormat::Vhd)];
+        let disks = disks.into_iter().filter(|(asked, _)| *asked);
+        let formats = disks.map(|(_, format)| format).chain([OutputFormat::Ami]);
+        let outputs: Outputs = formats.collect();
         let artifacts = run(&source, out.path(), &outputs);
         let mut all = vec!["demo.ami/HOWTO.md", "demo.ami/import-image.json"];
         all.extend(expected);

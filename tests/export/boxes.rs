@@ -6,33 +6,24 @@ use std::process::Command;
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, Outputs};
+use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs};
 
 use crate::export::fixture::{Heard, disk, files, guest, job, kinds, openssl, path, run, sh};
 use crate::export::formats::same_content;
 use support::difference::lines_that_differ;
 use support::docker_registry::Registry;
 
-fn spec(communicator: &str) -> Option<BoxOptions> {
-    Some(BoxOptions {
-        communicator: communicator.into(),
-    })
-}
-
 fn boxes() -> Outputs {
-    Outputs {
-        box_hyperv: spec("winssh"),
-        box_libvirt: spec("winrm"),
-        box_virtualbox: spec("winssh"),
-        ..Outputs::default()
-    }
+    let mut outputs = Outputs::from([OutputFormat::BoxHyperv, OutputFormat::BoxVirtualbox]);
+    let options = BoxOptions {
+        communicator: "winrm".into(),
+    };
+    outputs.insert(OutputFormat::BoxLibvirt, OutputOptions::Box(options));
+    outputs
 }
 
 fn container_disk() -> Outputs {
-    Outputs {
-        container_disk: true,
-        ..Outputs::default()
-    }
+    Outputs::from([OutputFormat::ContainerDisk])
 }
 
 /// Vagrant with a home of its own, below `folder`.

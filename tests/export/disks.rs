@@ -135,17 +135,17 @@ fn images_are_recognized_by_their_content_and_read_alike() {
         "{refused}"
     );
     for (name, format) in [
-        ("sealed.qcow2", ImageFormat::Qcow2),
-        ("demo.raw", ImageFormat::Raw),
-        ("demo.vhd", ImageFormat::FixedVhd),
-        ("demo.vhdx", ImageFormat::Vhdx),
-        ("demo-fixed.vhdx", ImageFormat::Vhdx),
-        ("demo.ova", ImageFormat::Ova),
-        ("demo-disk1.vmdk", ImageFormat::StreamVmdk),
-        ("demo.vma", ImageFormat::Vma),
+        ("sealed.qcow2", "qcow2"),
+        ("demo.raw", "raw"),
+        ("demo.vhd", "fixed VHD"),
+        ("demo.vhdx", "VHDX"),
+        ("demo-fixed.vhdx", "VHDX"),
+        ("demo.ova", "OVA"),
+        ("demo-disk1.vmdk", "stream-optimised VMDK"),
+        ("demo.vma", "VMA"),
     ] {
         let file = dir.path().join(name);
-        assert_eq!(ImageFormat::detect(&file).unwrap(), format);
+        assert_eq!(ImageFormat::detect(&file).unwrap().name, format);
         let disk = open(&file, &Cancel::default()).unwrap();
         assert_eq!(disk.len(), raw.len());
         for (offset, len) in [

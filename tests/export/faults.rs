@@ -6,10 +6,10 @@ use std::path::Path;
 use winimg::export::export;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::{BoxOptions, Outputs};
+use winimg_recipe::recipe::{AmiOptions, OutputFormat, OutputOptions, Outputs};
 
 use crate::export::fixture::{
-    Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
+    Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh, without_qcow2,
 };
 use support::skip::skipped;
 
@@ -54,10 +54,7 @@ fn what_a_killed_run_left_is_written_over() {
         vec![1; 50 * MIB as usize],
     )
     .unwrap();
-    let outputs = Outputs {
-        raw: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::Raw]);
     run(&source, out.path(), &outputs);
     assert_eq!(files(out.path()), ["demo.raw"]);
     let raw = out.path().join("demo.raw");
@@ -146,42 +143,26 @@ fn a_full_disk_is_named_and_leaves_nothing() {
     let guest = guest();
     // The estimate hopes for 2/5 of the 40 MiB; the dense disk takes all.
     for (size, outputs, fact) in [
+        ("20m", Outputs::from([OutputFormat::Ova]), "cannot write"),
         (
-            "20m",
-            Outputs {
-                ova: everything().ova,
-                ..Outputs::default()
-            },
+            "60m",
+            Outputs::from([OutputFormat::Vhdx, OutputFormat::Ova]),
             "cannot write",
         ),
         (
             "60m",
-            Outputs {
-                vhdx: true,
-                ova: everything().ova,
-                ..Outputs::default()
-            },
-            "cannot write",
-        ),
-        (
-            "60m",
-            Outputs {
-                vhd_dynamic: true,
-                vmdk: true,
-                ..Outputs::default()
-            },
+            Outputs::from([OutputFormat::VhdDynamic, OutputFormat::Vmdk]),
             "cannot write",
         ),
         // Both disks fit, and not their copies in the boxes.
         (
             "120m",
-            Outputs {
-                vhdx: true,
-                vmdk: true,
-                box_hyperv: Some(BoxOptions::default()),
-                box_virtualbox: Some(BoxOptions::default()),
-                ..Outputs::default()
-            },
+            Outputs::from([
+                OutputFormat::Vhdx,
+                OutputFormat::Vmdk,
+                OutputFormat::BoxHyperv,
+                OutputFormat::BoxVirtualbox,
+            ]),
             "cannot write",
         ),
         (
@@ -203,10 +184,7 @@ fn a_full_disk_is_named_and_leaves_nothing() {
 fn a_read_error_within_the_disk_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
-    let only_ova = Outputs {
-        ova: everything().ova,
-        ..Outputs::default()
-    };
+    let only_ova = Outputs::from([OutputFormat::Ova]);
     run(&source, dir.path(), &only_ova);
     let ova = dir.path().join("demo.ova");
     sh("tar", &["-xf", path(&ova), "-C", path(dir.path())]);
@@ -216,8 +194,7 @@ fn a_read_error_within_the_disk_leaves_nothing() {
     bytes[2 << 20] ^= 1;
     fs::write(&vmdk, bytes).unwrap();
     let out = tempfile::tempdir().unwrap();
-    let (guest, mut outputs) = (guest(), everything());
-    outputs.qcow2 = false;
+    let (guest, outputs) = (guest(), without_qcow2());
     let job = job(&vmdk, out.path(), &outputs, &guest);
     let error = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("does not inflate"), "{error}");
@@ -234,7 +211,11 @@ fn jobs_that_can_not_be_done_are_refused_before_anything_is_written() {
     let out = tempfile::tempdir().unwrap();
     let (guest, outputs) = (guest(), everything());
     let mut legacy = everything();
-    legacy.ami.as_mut().unwrap().boot_mode = "legacy-bios".into();
+    let options = AmiOptions {
+        boot_mode: "legacy-bios".into(),
+        ..AmiOptions::default()
+    };
+    legacy.insert(OutputFormat::Ami, OutputOptions::Ami(options));
     let base = job(&whole, out.path(), &outputs, &guest);
     let refused: Vec<String> = [
         winimg::export::ExportJob {

@@ -8,7 +8,7 @@ use winimg::export::{ExportJob, ExportedArtifact, GuestFacts, export};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_formats::disk::DiskImage;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{AmiOptions, DiskBus, Firmware, Outputs, OvaOptions};
+use winimg_recipe::recipe::{DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions};
 
 pub const MIB: u64 = 1 << 20;
 /// 2023-11-14 22:13:20 UTC
@@ -112,25 +112,32 @@ pub fn guest() -> GuestFacts {
 }
 
 pub fn everything() -> Outputs {
-    Outputs {
-        raw: true,
-        vhd: true,
-        vhd_dynamic: true,
-        vhdx: true,
-        vhdx_fixed: true,
-        vmdk: true,
-        vmdk_flat: true,
-        ova: Some(OvaOptions {
-            hardware_version: Some(19),
-        }),
-        ami: Some(AmiOptions {
-            boot_mode: "uefi".into(),
-            license_type: "AWS".into(),
-        }),
-        qcow2: true,
-        vma: true,
-        ..Outputs::default()
-    }
+    let made_from_others = [
+        OutputFormat::BoxHyperv,
+        OutputFormat::BoxLibvirt,
+        OutputFormat::BoxVirtualbox,
+        OutputFormat::ContainerDisk,
+    ];
+    let formats = OutputFormat::ALL.into_iter();
+    formats
+        .filter(|format| !made_from_others.contains(format))
+        .collect()
+}
+
+pub fn without_qcow2() -> Outputs {
+    let formats = everything();
+    let formats = formats.formats();
+    formats
+        .filter(|format| *format != OutputFormat::Qcow2)
+        .collect()
+}
+
+/// An OVA of this virtual hardware, `vmx-NN`.
+pub fn ova_version(hardware_version: Option<u32>) -> Outputs {
+    let mut outputs = Outputs::default();
+    let options = OvaOptions { hardware_version };
+    outputs.insert(OutputFormat::Ova, OutputOptions::Ova(options));
+    outputs
 }
 
 pub fn job<'a>(

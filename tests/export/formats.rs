@@ -6,10 +6,10 @@ use std::path::Path;
 
 use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{
-    Heard, MIB, disk, everything, files, guest, job, kinds, openssl, path, run, sh,
+    Heard, MIB, disk, everything, files, guest, job, kinds, openssl, path, run, sh, without_qcow2,
 };
 
 pub fn same_content(source: &Path, file: &Path, format: &str) {
@@ -104,13 +104,12 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
 fn flat_files_have_holes_where_the_disk_has_zeros() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 200);
-    let outputs = Outputs {
-        raw: true,
-        vhd: true,
-        vhdx_fixed: true,
-        vmdk_flat: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([
+        OutputFormat::Raw,
+        OutputFormat::Vhd,
+        OutputFormat::VhdxFixed,
+        OutputFormat::VmdkFlat,
+    ]);
     run(&source, dir.path(), &outputs);
     for name in [
         "demo.raw",
@@ -130,10 +129,7 @@ fn the_vhd_is_what_azure_takes() {
     let dir = tempfile::tempdir().unwrap();
     // 67 MiB is no whole number of cylinders: a tool that rounds to the geometry shows here.
     let source = disk(dir.path(), 67);
-    let outputs = Outputs {
-        vhd: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::Vhd]);
     run(&source, dir.path(), &outputs);
     let vhd = dir.path().join("demo.vhd");
     assert_eq!(fs::metadata(&vhd).unwrap().len(), 67 * MIB + 512);
@@ -193,11 +189,7 @@ fn a_compressed_source_is_flattened_first() {
         "qemu-img",
         &["convert", "-O", "qcow2", "-c", path(&source), path(&packed)],
     );
-    let outputs = Outputs {
-        raw: true,
-        qcow2: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::Raw, OutputFormat::Qcow2]);
     let out = tempfile::tempdir().unwrap();
     let plain = run(&source, out.path(), &outputs);
     let out = tempfile::tempdir().unwrap();
@@ -215,10 +207,7 @@ fn what_was_exported_can_be_exported_again() {
         let ours = made.iter().filter(|a| a.kind != "qcow2");
         ours.map(|a| (a.kind, a.sha256.hex())).collect()
     };
-    let outputs = Outputs {
-        qcow2: false,
-        ..everything()
-    };
+    let outputs = without_qcow2();
     for name in [
         "demo.raw",
         "demo.vhd",

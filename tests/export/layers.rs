@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::DiskImage;
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
 
@@ -379,13 +379,7 @@ fn an_image_from_elsewhere_that_names_files_is_not_exported() {
         "qemu-img",
         &[&create[..], &[path(&data), "4M"][..]].concat(),
     );
-    let (guest, outputs) = (
-        guest(),
-        Outputs {
-            raw: true,
-            ..Outputs::default()
-        },
-    );
+    let (guest, outputs) = (guest(), Outputs::from([OutputFormat::Raw]));
     let folder = fs::canonicalize(layers.folder()).unwrap();
     let mut rendered = String::new();
     for source in [&top, &data] {

@@ -5,20 +5,15 @@ use std::path::Path;
 
 use winimg::export::{GuestFacts, export};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::RawDisk;
-use winimg_formats::disk::vmdk::StreamVmdk;
+use winimg_formats::disk::vmdk::stream::StreamVmdk;
+use winimg_formats::disk::{DiskImage, RawDisk};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaOptions};
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
 
-use crate::export::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{Heard, disk, guest, job, openssl, ova_version, path, run, sh};
 
 fn only_ova() -> Outputs {
-    Outputs {
-        ova: Some(OvaOptions {
-            hardware_version: Some(19),
-        }),
-        ..Outputs::default()
-    }
+    ova_version(Some(19))
 }
 
 fn unpacked(directory: &Path) -> String {
@@ -161,12 +156,7 @@ fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
         (WindowsRelease::Server2022, Some(15), 15),
     ] {
         let guest = GuestFacts { release, ..guest() };
-        let outputs = Outputs {
-            ova: Some(OvaOptions {
-                hardware_version: given,
-            }),
-            ..Outputs::default()
-        };
+        let outputs = ova_version(given);
         let job = job(&source, dir.path(), &outputs, &guest);
         export(&job, &Heard::default(), &Cancel::default()).unwrap();
         let ovf = unpacked(dir.path());
@@ -318,7 +308,10 @@ fn a_second_disk_is_neither_lost_nor_ignored() {
     };
     write(&two);
     let cancel = Cancel::default();
-    let disks = winimg_formats::disk::open_all(&ova, &cancel).unwrap();
+    let disks = DiskImage::from_file(&ova)
+        .open_all(&cancel)
+        .unwrap()
+        .into_disks();
     let found: Vec<(Option<&str>, u64)> = disks
         .iter()
         .map(|(name, disk)| (name.as_deref(), disk.len()))

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use winimg::export::ExportedArtifact;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::{DiskImage, free_space};
-use winimg_recipe::recipe::{BoxOptions, Outputs};
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
-use crate::export::fixture::{MIB, dense, everything, run};
+use crate::export::fixture::{MIB, dense, run};
 use support::windows_disk::{self, can_make, mounted, text};
 
 /// MiB of files that stay and of files that go, none of which any compressor makes smaller.
@@ -58,13 +58,7 @@ fn sealed(folder: &Path) -> PathBuf {
 }
 
 fn every_format() -> Outputs {
-    Outputs {
-        box_hyperv: Some(BoxOptions::default()),
-        box_libvirt: Some(BoxOptions::default()),
-        box_virtualbox: Some(BoxOptions::default()),
-        container_disk: true,
-        ..everything()
-    }
+    Outputs::from(OutputFormat::ALL)
 }
 
 /// What an artifact takes of the host's disk, in MiB.

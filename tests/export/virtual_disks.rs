@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{Heard, MIB, disk, everything, guest, job, openssl, path, run, sh};
 use crate::export::formats::same_content;
@@ -15,18 +15,11 @@ use support::vhdx::headers;
 const GIB: u64 = 1 << 30;
 
 fn both() -> Outputs {
-    Outputs {
-        vhdx: true,
-        vhdx_fixed: true,
-        ..Outputs::default()
-    }
+    Outputs::from([OutputFormat::Vhdx, OutputFormat::VhdxFixed])
 }
 
 fn dynamic() -> Outputs {
-    Outputs {
-        vhdx: true,
-        ..Outputs::default()
-    }
+    Outputs::from([OutputFormat::Vhdx])
 }
 
 /// A raw disk with data at its two ends and in its middle, and holes between.
@@ -116,10 +109,7 @@ fn another_reader_reads_the_same() {
 fn a_dynamic_vhd_has_room_for_what_is_not_zero() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 67);
-    let outputs = Outputs {
-        vhd_dynamic: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::VhdDynamic]);
     run(&source, dir.path(), &outputs);
     let file = dir.path().join("demo-dynamic.vhd");
     // The creator `win ` says that the size counts and not the geometry.
@@ -140,10 +130,7 @@ fn the_largest_vhd_has_its_last_block() {
     let dir = tempfile::tempdir().unwrap();
     let len = 2040 * GIB;
     let raw = sparse(dir.path(), len);
-    let outputs = Outputs {
-        vhd_dynamic: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::VhdDynamic]);
     run(&raw, dir.path(), &outputs);
     let file = dir.path().join("demo-dynamic.vhd");
     assert_eq!(info(&file)["virtual-size"], len);
@@ -188,35 +175,17 @@ fn each_format_that_is_too_small_for_the_disk_is_named() {
     let mut said = String::new();
     let guest = guest();
     for (gib, outputs) in [
+        (2041, Outputs::from([OutputFormat::Vhd, OutputFormat::Vhdx])),
         (
             2041,
-            Outputs {
-                vhd: true,
-                ..dynamic()
-            },
-        ),
-        (
-            2041,
-            Outputs {
-                vhd_dynamic: true,
-                ..dynamic()
-            },
+            Outputs::from([OutputFormat::VhdDynamic, OutputFormat::Vhdx]),
         ),
         (16_385, both()),
         (
             2048,
-            Outputs {
-                vmdk: true,
-                ..dynamic()
-            },
+            Outputs::from([OutputFormat::Vmdk, OutputFormat::Vhdx]),
         ),
-        (
-            2048,
-            Outputs {
-                ova: everything().ova,
-                ..dynamic()
-            },
-        ),
+        (2048, Outputs::from([OutputFormat::Ova, OutputFormat::Vhdx])),
     ] {
         // ext4 has no larger files than 16 TiB: a qcow2 says what size it likes.
         let file = dir.path().join("large.qcow2");

@@ -7,7 +7,7 @@ use winimg::export::export;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::open;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{Firmware, Outputs};
+use winimg_recipe::recipe::{Firmware, OutputFormat, Outputs};
 
 use crate::export::fixture::{EPOCH, Heard, MIB, dense, disk, guest, job, openssl, path, run, sh};
 use support::vma::{BLOCK, CLUSTER, Writer};
@@ -18,10 +18,7 @@ const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/export/vma.py")
 const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
 fn vma() -> Outputs {
-    Outputs {
-        vma: true,
-        ..Outputs::default()
-    }
+    Outputs::from([OutputFormat::Vma])
 }
 
 #[test]
@@ -31,7 +28,7 @@ fn both_readers_find_the_disk_and_the_machine() {
     let python = root.join("target/record-venv/bin/python");
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 66);
-    let outputs = Outputs { raw: true, ..vma() };
+    let outputs = Outputs::from([OutputFormat::Raw, OutputFormat::Vma]);
     run(&source, dir.path(), &outputs);
     let archive = dir.path().join("demo.vma");
     // Some 4 MiB of the disk are not zeros.
@@ -160,23 +157,25 @@ fn winimg_and_dissect_read_alike_what_another_writer_made() {
 fn what_is_exported_from_an_archive_is_its_disk() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 66);
-    let made = run(&source, dir.path(), &Outputs { raw: true, ..vma() });
+    let made = run(
+        &source,
+        dir.path(),
+        &Outputs::from([OutputFormat::Raw, OutputFormat::Vma]),
+    );
     let by_content = "content of every MiB against the source";
     assert_eq!(made[1].checked, ["size", "digest", "headers", by_content]);
     let archive = dir.path().join("demo.vma");
     let again = tempfile::tempdir().unwrap();
-    run(&archive, again.path(), &Outputs { raw: true, ..vma() });
+    run(
+        &archive,
+        again.path(),
+        &Outputs::from([OutputFormat::Raw, OutputFormat::Vma]),
+    );
     for name in ["demo.raw", "demo.vma"] {
         let (first, second) = (dir.path().join(name), again.path().join(name));
         assert_eq!(openssl(&first), openssl(&second), "{name}");
     }
-    let (guest, outputs) = (
-        guest(),
-        Outputs {
-            qcow2: true,
-            ..Outputs::default()
-        },
-    );
+    let (guest, outputs) = (guest(), Outputs::from([OutputFormat::Qcow2]));
     let job = job(&archive, again.path(), &outputs, &guest);
     let refused = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
     assert_eq!(

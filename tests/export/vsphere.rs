@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use winimg_recipe::recipe::{Outputs, OvaOptions};
+use winimg_recipe::recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, path, run};
 use support::{skip, tree};
@@ -17,13 +17,7 @@ fn govc_and_vcsim_take_what_is_exported() {
     let dir = tempfile::tempdir().unwrap();
     // tests/vsphere/import_test.go has its size.
     let source = disk(dir.path(), 67);
-    let outputs = Outputs {
-        ova: Some(OvaOptions {
-            hardware_version: Some(19),
-        }),
-        vmdk: true,
-        ..Outputs::default()
-    };
+    let outputs = Outputs::from([OutputFormat::Ova, OutputFormat::Vmdk]);
     run(&source, dir.path(), &outputs);
     let made = Command::new("go")
         .args(["test", "-count=1", "-v", "./..."])

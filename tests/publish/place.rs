@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use winimg::record::manifest::{BuildManifest, ManifestMachine};
-use winimg_recipe::recipe::{Firmware, Outputs, OvaOptions};
+use winimg_recipe::recipe::{Firmware, OutputFormat, Outputs};
 
-use crate::export::fixture::{disk, everything, run as run_export};
+use crate::export::fixture::{disk, ova_version, run as run_export};
 use crate::export_record::manifest;
 use support::media::{run, text};
 use support::tree;
@@ -26,42 +26,31 @@ pub struct Place {
 impl Place {
     pub fn new() -> Self {
         static MADE: OnceLock<TempDir> = OnceLock::new();
-        Self::of(&MADE, || Outputs {
-            vhd: true,
-            container_disk: true,
-            ..Outputs::default()
+        Self::of(&MADE, || {
+            Outputs::from([OutputFormat::Vhd, OutputFormat::ContainerDisk])
         })
     }
 
     /// The same recipe's, of another disk.
     pub fn other() -> Self {
         static MADE: OnceLock<TempDir> = OnceLock::new();
-        let vhd = || Outputs {
-            vhd: true,
-            ..Outputs::default()
-        };
+        let vhd = || Outputs::from([OutputFormat::Vhd]);
         Self::copy(MADE.get_or_init(|| original(&vhd(), 35)).path())
     }
 
     /// With a raw disk and the request to import it as an AMI.
     pub fn ami() -> Self {
         static MADE: OnceLock<TempDir> = OnceLock::new();
-        Self::of(&MADE, || Outputs {
-            raw: true,
-            ami: everything().ami,
-            ..Outputs::default()
+        Self::of(&MADE, || {
+            Outputs::from([OutputFormat::Raw, OutputFormat::Ami])
         })
     }
 
     /// With an OVA of this virtual hardware, 19 or 20.
     pub fn ova(hardware: u32) -> Self {
         static MADE: [OnceLock<TempDir>; 2] = [OnceLock::new(), OnceLock::new()];
-        Self::of(&MADE[(hardware - 19) as usize], || Outputs {
-            ova: Some(OvaOptions {
-                hardware_version: Some(hardware),
-            }),
-            ..Outputs::default()
-        })
+        let made = &MADE[(hardware - 19) as usize];
+        Self::of(made, || ova_version(Some(hardware)))
     }
 
     /// A copy of an image that is made once: an export takes seconds.

@@ -281,7 +281,7 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
     let raw = folder.path().join("disk.raw");
     File::create(&raw).unwrap().set_len(4 * MIB).unwrap();
     mbr(&raw, &[(2048, 2048)]);
-    assert_eq!(ImageFormat::detect(&raw).unwrap(), ImageFormat::Raw);
+    assert_eq!(ImageFormat::detect(&raw).unwrap().name, "raw");
     let refused = |name: &str| {
         let path = folder.path().join(name);
         let error = ImageFormat::detect(&path).unwrap_err().to_string();
@@ -306,7 +306,7 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
             format!(
                 "\
 /converted is {name}, which winimg cannot read as a disk
-  expected: raw, qcow2, VHD, VHDX, VMDK in one file, OVA or VMA
+  expected: a disk in one file: raw, qcow2, VHD, VHDX, VMDK, OVA, VMA
   cure: convert it first: qemu-img convert -f {format} -O qcow2 /converted disk.qcow2"
             )
         );

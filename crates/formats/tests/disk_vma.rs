@@ -64,7 +64,7 @@ fn whole(disk: &dyn Disk) -> Vec<u8> {
 }
 
 fn check(path: &Path, content: &[u8]) {
-    assert_eq!(ImageFormat::detect(path).unwrap(), ImageFormat::Vma);
+    assert_eq!(ImageFormat::detect(path).unwrap().name, "VMA");
     let disk = open(path, &Cancel::default()).unwrap();
     assert_eq!(disk.sector_size(), 512);
     assert!(whole(&*disk) == content);

@@ -507,7 +507,7 @@ cmd = "echo {{v}}"
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));
     assert_eq!(
-        recipe.outputs.ova.map(|o| o.hardware_version),
+        recipe.outputs.ova().map(|o| o.hardware_version),
         Some(Some(20))
     );
 

@@ -95,17 +95,10 @@ fn image(input: &[u8], bases: &Bases, names: &[&str], seal: fn(&mut [u8])) -> bo
 }
 
 fn read(path: &Path) -> bool {
-    use disk::ImageFormat;
-    if !matches!(
-        ImageFormat::detect(path),
-        Ok(ImageFormat::FixedVhd
-            | ImageFormat::DynamicVhd
-            | ImageFormat::Vhdx
-            | ImageFormat::StreamVmdk
-            | ImageFormat::SparseVmdk
-            | ImageFormat::Ova
-            | ImageFormat::Vma)
-    ) {
+    let Ok(format) = disk::ImageFormat::detect(path) else {
+        return false;
+    };
+    if ["raw", "qcow2"].contains(&format.name) {
         return false;
     }
     let Ok(disk) = disk::DiskImage::with_layers(path, ground::folder()).open(&Cancel::default())

@@ -10,23 +10,51 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::archive::{ROOT, StagedArchive, TarArchive, size};
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::ovf::{self, OvfHardware};
 use super::staging::ExportStaging;
 use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, fill};
 use winimg_base::error::Result;
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::Cancel;
 use winimg_base::markup::escape_xml;
 use winimg_formats::disk::RawDisk;
-use winimg_formats::disk::vmdk::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::target::OutputFormat;
-use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OvaOptions};
+use winimg_formats::disk::vmdk::stream::{GRAIN, StreamVmdk};
+use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OvaOptions};
 
 /// A MAC address with VirtualBox' prefix. Vagrant needs the first adapter's address at import, and
 /// then changes it.
 const MAC: &str = "080027000001";
 
+pub const HYPERV: OutputSpec = OutputSpec {
+    about: "Vagrant",
+    describes_machine: true,
+    made_from: &[OutputFormat::Vhdx],
+    ..OutputSpec::new("-hyperv.box", OutputSize::Flat, |setup, staging| {
+        let made = VagrantBox::new(setup, VagrantProvider::Hyperv, staging)?;
+        Ok(vec![Box::new(made)])
+    })
+};
+
+pub const LIBVIRT: OutputSpec = OutputSpec {
+    describes_machine: true,
+    made_from: &[OutputFormat::Qcow2],
+    ..OutputSpec::new("-libvirt.box", OutputSize::Packed, |setup, staging| {
+        let made = VagrantBox::new(setup, VagrantProvider::Libvirt, staging)?;
+        Ok(vec![Box::new(made)])
+    })
+};
+
+pub const VIRTUALBOX: OutputSpec = OutputSpec {
+    describes_machine: true,
+    made_from: &[OutputFormat::Vmdk],
+    ..OutputSpec::new("-virtualbox.box", OutputSize::Packed, |setup, staging| {
+        let made = VagrantBox::new(setup, VagrantProvider::Virtualbox, staging)?;
+        Ok(vec![Box::new(made)])
+    })
+};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VagrantProvider {
+enum VagrantProvider {
     Hyperv,
     Libvirt,
     Virtualbox,
@@ -49,34 +77,33 @@ impl VagrantProvider {
         }
     }
 
-    /// Returns the file extension of the box's disk.
-    fn disk_extension(self) -> &'static str {
+    /// Returns the format of the box's disk.
+    fn disk(self) -> OutputFormat {
         match self {
-            Self::Hyperv => "vhdx",
-            Self::Libvirt => "qcow2",
-            Self::Virtualbox => "vmdk",
+            Self::Hyperv => OutputFormat::Vhdx,
+            Self::Libvirt => OutputFormat::Qcow2,
+            Self::Virtualbox => OutputFormat::Vmdk,
         }
     }
 }
 
-pub struct VagrantBox<'j> {
+struct VagrantBox<'j> {
     job: &'j ExportJob<'j>,
     provider: VagrantProvider,
-    spec: &'j BoxOptions,
+    options: BoxOptions,
     staged: StagedArchive,
     /// File name and temporary path of the disk.
     disk: (String, PathBuf),
 }
 
 impl<'j> VagrantBox<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
+    fn new(
+        setup: &'j ExportSetup<'_>,
         provider: VagrantProvider,
-        spec: &'j BoxOptions,
         staging: &mut ExportStaging,
-        sink: &dyn Sink,
     ) -> Result<Self> {
-        let disk = format!("{}.{}", job.name, provider.disk_extension());
+        let job = setup.job;
+        let disk = job.file_name(provider.disk());
         let has_bus = match provider {
             // Every Windows has a driver for its controller.
             VagrantProvider::Hyperv => true,
@@ -84,7 +111,7 @@ impl<'j> VagrantBox<'j> {
             VagrantProvider::Virtualbox => job.disk_bus == DiskBus::Ahci,
         };
         if !has_bus {
-            sink.warn(format!(
+            setup.sink.warn(format!(
                 "the box for {} names a SATA controller, and this image's Windows may not boot \
                  from it; build with disk_bus = \"ahci\"",
                 provider.name()
@@ -93,8 +120,12 @@ impl<'j> VagrantBox<'j> {
         Ok(Self {
             job,
             provider,
-            spec,
-            staged: StagedArchive::new(format!("{}-{}.box", job.name, provider.name()), staging)?,
+            options: setup
+                .outputs
+                .vagrant_box(provider.output())
+                .cloned()
+                .unwrap_or_default(),
+            staged: StagedArchive::new(job.file_name(provider.output()), staging)?,
             disk: (disk.clone(), staging.temporary_path(&disk)),
         })
     }
@@ -106,8 +137,8 @@ impl<'j> VagrantBox<'j> {
             DiskBus::Ahci | DiskBus::Nvme => "sata",
         };
         let mut values = self.template_values();
-        values["communicator"] = self.spec.communicator.clone().into();
-        values["winrm"] = (self.spec.communicator == "winrm").into();
+        values["communicator"] = self.options.communicator.clone().into();
+        values["winrm"] = (self.options.communicator == "winrm").into();
         values["mac"] = (provider == VagrantProvider::Virtualbox)
             .then_some(MAC)
             .into();
@@ -152,9 +183,6 @@ impl<'j> VagrantBox<'j> {
     /// Renders the OVF descriptor for VirtualBox.
     fn render_ovf(&self, disk: &str, capacity: u64) -> Result<String> {
         let path = &self.disk.1;
-        let spec = OvaOptions {
-            hardware_version: None,
-        };
         let populated = StreamVmdk::open(RawDisk::open(path)?)?.stored_grains() * GRAIN;
         let disc = ovf::OvfDiskInfo {
             file: disk.into(),
@@ -162,7 +190,11 @@ impl<'j> VagrantBox<'j> {
             capacity,
             populated,
         };
-        ovf::render(self.job, &OvfHardware::with_sata(self.job, &spec), &disc)
+        ovf::render(
+            self.job,
+            &OvfHardware::with_sata(self.job, &OvaOptions::default()),
+            &disc,
+        )
     }
 
     fn write(&self, len: u64, cancel: &Cancel) -> Result<TarArchive<'_>> {

@@ -16,22 +16,32 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use uuid::Uuid;
 
 use super::archive::ArchiveSummary;
+use super::format::{ExportSetup, OutputSize, OutputSpec};
 use super::staging::ExportStaging;
 use super::{DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check};
 use extent::VmaExtentWriter;
 use head::{VmaDevice, VmaHeader};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
-use winimg_formats::disk::vma::{self, layout::CLUSTER};
+use winimg_formats::disk::vma::layout::{CLUSTER, MOST};
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::OutputFormat;
 
 /// Device number of the disk in the archive; 0 means none.
 const DISK: u8 = 1;
 /// Device number of the firmware's variables.
 const EFI: u8 = 2;
+
+pub const SPEC: OutputSpec = OutputSpec {
+    about: "Proxmox VE's backup, for qmrestore",
+    limit: Some(("a VMA", MOST)),
+    describes_machine: true,
+    ..OutputSpec::new(".vma", OutputSize::Flat, |setup, staging| {
+        Ok(vec![Box::new(VmaExporter::new(setup, staging)?)])
+    })
+};
 
 pub struct VmaExporter<'j> {
     job: &'j ExportJob<'j>,
@@ -51,13 +61,9 @@ struct VmaWriter {
 }
 
 impl<'j> VmaExporter<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
-        len: u64,
-        identity: &Digest,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
-        let name = format!("{}.vma", job.name);
+    fn new(setup: &'j ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let (job, len, identity) = (setup.job, setup.len(), &setup.identity);
+        let name = job.file_name(OutputFormat::Vma);
         let (file, temporary) = staging.create(&name)?;
         let archive = Uuid::new_v5(&Uuid::NAMESPACE_OID, &[identity.bytes(), b"VMA"].concat());
         let mut writer = VmaWriter {
@@ -171,7 +177,7 @@ impl Exporter for VmaExporter<'_> {
         let temporary = &writer.temporary;
         let expected = (written.bytes, &written.sha256);
         check::check_file(&self.name, temporary, expected, cancel)?;
-        let disk = vma::open(temporary)?;
+        let disk = winimg_formats::disk::vma::open(temporary)?;
         check::check_content(&self.name, &disk, totals, self.job.count_threads(), cancel)?;
         Ok(ExportedArtifact {
             kind: OutputFormat::Vma.name(),

@@ -7,20 +7,18 @@
 
 pub mod backing;
 pub mod blocks;
-pub mod dynamic_vhd;
-pub mod foreign;
+mod foreign;
 pub mod free_space;
 pub mod gpt;
 pub mod machine_format;
 pub mod ntfs;
 pub mod ova;
 pub mod overlay;
-pub mod qcow2;
+mod qcow2;
 pub mod qemu_img;
 pub mod raw;
 pub mod reader;
 pub mod security;
-pub mod sparse_vmdk;
 pub mod vhd;
 pub mod vhdx;
 pub mod vma;
@@ -29,10 +27,13 @@ pub mod vmdk;
 use std::ops::Range;
 use std::path::Path;
 
+use serde_json::Value;
+
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
 use foreign::{ForeignFormat, HEAD, TAIL};
+use qemu_img::QemuImageArg;
 
 pub use machine_format::MachineDiskFormat;
 pub use raw::RawDisk;
@@ -70,62 +71,123 @@ pub trait Disk: Send + Sync {
     }
 }
 
-/// Format of an image file, detected from its first and last bytes and never from its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageFormat {
-    Raw,
-    Qcow2,
-    FixedVhd,
-    DynamicVhd,
-    Vhdx,
-    StreamVmdk,
-    SparseVmdk,
-    Ova,
-    Vma,
+/// A format that disks are read from: one row of [`FORMATS`], stated by the format's own module.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageFormat {
+    /// Name in messages: `fixed VHD`.
+    pub name: &'static str,
+    /// Name in lists of formats, shared by the kinds of one format: `VHD`.
+    family: &'static str,
+    mark: FormatMark,
+    open: fn(DiskImage<'_>, &Cancel) -> Result<OpenedImage>,
+    /// Describes the image to qemu-img; `None` if it can't read the image or would misread it.
+    to_qemu: fn(DiskImage<'_>, &Cancel) -> Result<Option<QemuImageArg>>,
+    /// Describes a file with a disk of that many bytes as QMP's `BlockdevOptions`; `None` if QEMU
+    /// has no driver for it.
+    to_node: Option<fn(&Path, u64) -> Result<Value>>,
+}
+
+/// The place of a format's magic number. The one at the beginning counts: what follows it may end
+/// like another format.
+#[derive(Clone, Copy, Debug)]
+enum FormatMark {
+    Beginning(fn(&FileEnds) -> bool),
+    End(fn(&FileEnds) -> bool),
+    /// None: a file without any mark is a raw disk.
+    Missing,
+}
+
+/// Readable formats, in the order of lists in messages.
+static FORMATS: [ImageFormat; 9] = [
+    raw::FORMAT,
+    qcow2::FORMAT,
+    vhd::FIXED_FORMAT,
+    vhd::dynamic::FORMAT,
+    vhdx::FORMAT,
+    vmdk::stream::FORMAT,
+    vmdk::sparse::FORMAT,
+    ova::FORMAT,
+    vma::FORMAT,
+];
+
+impl PartialEq for ImageFormat {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 impl ImageFormat {
-    /// Detects the format by its magic number. A file of an unsupported format is refused by the
-    /// format's name; a file without a magic number is raw.
-    pub fn detect(path: &Path) -> Result<Self> {
+    /// Detects the format from the file's first and last bytes, never from its name. A file of an
+    /// unsupported format is refused by the format's name.
+    pub fn detect(path: &Path) -> Result<&'static Self> {
+        let ends = FileEnds::read(path)?;
+        if let Some(foreign) = ForeignFormat::detect(&ends) {
+            return Err(foreign.to_error(path));
+        }
+        let found = FORMATS
+            .iter()
+            .find(|format| matches!(format.mark, FormatMark::Beginning(is) if is(&ends)))
+            .or_else(|| {
+                FORMATS
+                    .iter()
+                    .find(|format| matches!(format.mark, FormatMark::End(is) if is(&ends)))
+            });
+        Ok(found.unwrap_or(&raw::FORMAT))
+    }
+
+    /// Returns true if a file of the format has no magic number, so that it could be anything.
+    pub fn is_unmarked(&self) -> bool {
+        matches!(self.mark, FormatMark::Missing)
+    }
+
+    /// Describes a file with a disk of `bytes` to QEMU as `BlockdevOptions`; `None` if QEMU has no
+    /// driver for the format.
+    pub fn to_node(&self, file: &Path, bytes: u64) -> Result<Option<Value>> {
+        self.to_node.map(|to_node| to_node(file, bytes)).transpose()
+    }
+
+    /// Lists all formats: `raw, qcow2, VHD`.
+    pub fn list() -> String {
+        join_families(FORMATS.iter())
+    }
+
+    /// Lists the formats that QEMU has a driver for.
+    pub fn list_for_qemu() -> String {
+        join_families(FORMATS.iter().filter(|format| format.to_node.is_some()))
+    }
+}
+
+fn join_families<'f>(formats: impl Iterator<Item = &'f ImageFormat>) -> String {
+    let mut names: Vec<&str> = formats.map(|format| format.family).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+/// The beginning and the end of a file, by which its format is recognized.
+pub struct FileEnds {
+    /// Shorter than [`foreign::HEAD`] if the file is.
+    head: Vec<u8>,
+    /// Zeros if the file is shorter.
+    tail: [u8; TAIL],
+}
+
+impl FileEnds {
+    fn read(path: &Path) -> Result<Self> {
         let file = RawDisk::open(path)?;
-        let (mut head, mut tail) = (vec![0; HEAD], [0; TAIL]);
-        let there = file.len().min(HEAD as u64) as usize;
-        file.read_at(0, &mut head[..there])?;
+        let mut head = vec![0; file.len().min(HEAD as u64) as usize];
+        let mut tail = [0; TAIL];
+        file.read_at(0, &mut head)?;
         if let Some(last) = file.len().checked_sub(TAIL as u64) {
             file.read_at(last, &mut tail)?;
         }
-        if let Some(foreign) = ForeignFormat::detect(&head[..there], &tail) {
-            return Err(foreign.to_error(path));
-        }
-        Ok(if head.starts_with(b"QFI\xfb") {
-            Self::Qcow2
-        } else if head.starts_with(b"KDMV") {
-            // Bits 16 and 17 of the flags: compressed grains, markers.
-            if head[10] & 3 == 0 {
-                Self::SparseVmdk
-            } else {
-                Self::StreamVmdk
-            }
-        } else if head.starts_with(b"# Disk DescriptorFile") {
-            let why = "is a VMDK descriptor; the disk is in other files";
-            return Err(refuse_image(path, why));
-        } else if head.starts_with(b"vhdxfile") {
-            Self::Vhdx
-        } else if &head[257..262] == b"ustar" {
-            Self::Ova
-        } else if head.starts_with(vma::layout::head::MAGIC) {
-            Self::Vma
-        } else if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) {
-            Self::DynamicVhd
-        } else if tail.starts_with(vhd::COOKIE) {
-            Self::FixedVhd
-        } else if head.starts_with(vhd::COOKIE) {
-            let fact = format!("{} is a dynamic VHD without its footer", path.display());
-            return Err(Error::failed(fact).cure("the file is truncated: write or copy it again"));
-        } else {
-            Self::Raw
-        })
+        Ok(Self { head, tail })
+    }
+
+    /// Returns true if the file has these bytes at the offset `at`.
+    fn has(&self, at: usize, magic: &[u8]) -> bool {
+        self.head
+            .get(at..)
+            .is_some_and(|rest| rest.starts_with(magic))
     }
 }
 
@@ -148,6 +210,33 @@ pub struct DiskImage<'a> {
     pub layers: Option<&'a Path>,
 }
 
+/// A disk, with the name of its member if the image has several.
+pub type NamedDisk = (Option<String>, Box<dyn Disk>);
+
+/// An open image.
+pub enum OpenedImage {
+    /// Its disks can be read at their places in the file.
+    InPlace(Vec<NamedDisk>),
+    /// Every read has to unpack something. Flatten the image first ([`qemu_img::flatten`]), unless
+    /// little is read.
+    Compressed(Box<dyn Disk>),
+}
+
+impl OpenedImage {
+    /// An image with one disk.
+    fn from_disk(disk: impl Disk + 'static) -> Self {
+        Self::InPlace(Vec::from([(None, Box::new(disk) as Box<dyn Disk>)]))
+    }
+
+    /// Returns all disks, however slow.
+    pub fn into_disks(self) -> Vec<NamedDisk> {
+        match self {
+            Self::InPlace(disks) => disks,
+            Self::Compressed(disk) => Vec::from([(None, disk)]),
+        }
+    }
+}
+
 impl<'a> DiskImage<'a> {
     /// An image in a single file, as required for images from elsewhere.
     pub fn from_file(file: &'a Path) -> Self {
@@ -162,31 +251,45 @@ impl<'a> DiskImage<'a> {
         }
     }
 
-    /// Opens the image. A qcow2 must not be compressed: see [`qcow2::Qcow2::open`].
+    /// Opens the image with all its disks.
+    pub fn open_all(self, cancel: &Cancel) -> Result<OpenedImage> {
+        (ImageFormat::detect(self.file)?.open)(self, cancel)
+    }
+
+    /// Opens an image that has one disk and can be read in place.
     pub fn open(self, cancel: &Cancel) -> Result<Box<dyn Disk>> {
-        let path = self.file;
-        Ok(match ImageFormat::detect(path)? {
-            ImageFormat::Raw => Box::new(RawDisk::open(path)?),
-            ImageFormat::Qcow2 => Box::new(qcow2::Qcow2Disk::open(self, cancel)?),
-            ImageFormat::FixedVhd => Box::new(vhd::open(path)?.0),
-            ImageFormat::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
-            ImageFormat::Vhdx => Box::new(vhdx::open(self)?),
-            ImageFormat::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
-            ImageFormat::StreamVmdk => {
-                let opened = vmdk::StreamVmdk::open(RawDisk::open(path)?);
-                Box::new(opened.map_err(|e| e.or_cure(conversion_cure(path)))?)
+        match self.open_all(cancel)? {
+            OpenedImage::InPlace(disks) => take_only_disk(self.file, disks),
+            OpenedImage::Compressed(_) => {
+                let path = self.file.display();
+                let fact = format!("{path} has compressed clusters, so it can't be read in place");
+                Err(Error::failed(fact).cure(format!(
+                    "flatten it first: qemu-img convert -O qcow2 {path} flat.qcow2"
+                )))
             }
-            ImageFormat::Ova => expect_one_disk(path, ova::OvaFile::open(path)?.check(cancel)?)?,
-            ImageFormat::Vma => Box::new(vma::open(path)?),
-        })
+        }
+    }
+
+    /// Copies the disk into a single uncompressed qcow2.
+    pub fn flatten(self, to: &Path, cancel: &Cancel) -> Result<()> {
+        match self.to_qemu(cancel)? {
+            Some(image) => qemu_img::flatten(&image, to, cancel),
+            None => Err(refuse_image(self.file, "cannot be read by qemu-img")),
+        }
+    }
+
+    /// Describes the image to qemu-img; `None` if it can't read it, such as a VHDX with a parent.
+    pub fn to_qemu(self, cancel: &Cancel) -> Result<Option<QemuImageArg>> {
+        (ImageFormat::detect(self.file)?.to_qemu)(self, cancel)
     }
 }
 
-/// Returns the only disk of an OVA. An OVA with several is refused, since the others would be lost.
-fn expect_one_disk(path: &Path, disks: Vec<(String, vmdk::StreamVmdk)>) -> Result<Box<dyn Disk>> {
-    let names: Vec<String> = disks.iter().map(|(name, _)| name.clone()).collect();
+/// Returns the only disk of an image. An image with several is refused, since the others would be
+/// lost.
+pub fn take_only_disk(path: &Path, disks: Vec<NamedDisk>) -> Result<Box<dyn Disk>> {
+    let names: Vec<String> = disks.iter().filter_map(|(name, _)| name.clone()).collect();
     match <[_; 1]>::try_from(disks) {
-        Ok([(_, disk)]) => Ok(Box::new(disk)),
+        Ok([(_, disk)]) => Ok(disk),
         Err(_) => Err(
             Error::failed(format!("{} has several disks", path.display()))
                 .expected("an image with one disk")
@@ -194,25 +297,6 @@ fn expect_one_disk(path: &Path, disks: Vec<(String, vmdk::StreamVmdk)>) -> Resul
                 .cure("unpack it with tar, and pass the disk that you want"),
         ),
     }
-}
-
-/// A disk, with the name of its member if the image is an OVA.
-pub type NamedDisk = (Option<String>, Box<dyn Disk>);
-
-/// Opens all disks of an image: those of an OVA, otherwise one without a name.
-pub fn open_all(path: &Path, cancel: &Cancel) -> Result<Vec<NamedDisk>> {
-    if ImageFormat::detect(path)? != ImageFormat::Ova {
-        return Ok(Vec::from([(None, open(path, cancel)?)]));
-    }
-    let disks = ova::OvaFile::open(path)?.check(cancel)?;
-    let has_several = disks.len() > 1;
-    Ok(disks
-        .into_iter()
-        .map(|(name, disk)| {
-            let disk: Box<dyn Disk> = Box::new(disk);
-            (has_several.then_some(name), disk)
-        })
-        .collect())
 }
 
 /// Opens a single-file image of any supported format. An overlay is refused.

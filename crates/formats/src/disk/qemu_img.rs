@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -57,6 +57,11 @@ impl QemuImageArg {
         let format = self.format.map(|f| ["-f", f].map(OsStr::new));
         format.into_iter().flatten().chain([&*self.name]).collect()
     }
+}
+
+/// Describes a file to QEMU by the driver for its format (QEMU: QMP reference, `BlockdevOptions`).
+pub fn build_node(driver: &str, file: &Path) -> Value {
+    json!({"driver": driver, "file": {"driver": "file", "filename": file}})
 }
 
 /// Runs `qemu-img info` or `qemu-img map` and parses its JSON.

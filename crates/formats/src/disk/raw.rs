@@ -4,9 +4,19 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, check_bounds};
+use super::qemu_img::{self, QemuImageArg};
+use super::{Disk, FormatMark, ImageFormat, OpenedImage, check_bounds};
 use winimg_base::error::{Error, Result};
 use winimg_base::io::{PositionedIo as _, find_data};
+
+pub(super) const FORMAT: ImageFormat = ImageFormat {
+    name: "raw",
+    family: "raw",
+    mark: FormatMark::Missing,
+    open: |image, _| Ok(OpenedImage::from_disk(RawDisk::open(image.file)?)),
+    to_qemu: |image, _| Ok(Some(QemuImageArg::from_path(image.file, "raw"))),
+    to_node: Some(|file, _| Ok(qemu_img::build_node("raw", file))),
+};
 
 /// Bytes `start .. start + len` of a file.
 #[derive(Debug)]

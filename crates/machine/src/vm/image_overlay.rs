@@ -7,20 +7,16 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::HypervisorKind;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
-use winimg_formats::disk::backing::BackingChain;
-use winimg_formats::disk::ova::OvaFile;
 use winimg_formats::disk::{self, DiskImage, ImageFormat, qemu_img};
 
 /// Finished image in QEMU's terms.
 struct BackingImage {
-    /// QEMU's name of its format.
-    driver: &'static str,
     /// A `BlockdevOptions`.
     node: Value,
     /// Size of the virtual disk.
@@ -38,10 +34,11 @@ pub fn create(disk: &Path, image: &Path, bytes: u64, cancel: &Cancel) -> Result<
                 .found(format!("{bytes} bytes")),
         );
     }
+    let driver = below.node["driver"].as_str().unwrap_or_default();
     let node = format!("json:{}", below.node);
     let bytes = bytes.to_string();
     let name = qemu_img::file_name(disk);
-    let create = ["create", "-q", "-f", "qcow2", "-F", below.driver, "-b"];
+    let create = ["create", "-q", "-f", "qcow2", "-F", driver, "-b"];
     let arguments = create.map(OsStr::new).into_iter();
     let last = [OsStr::new(&node), &name, OsStr::new(&bytes)];
     qemu_img::run(&arguments.chain(last).collect::<Vec<_>>(), cancel)?;
@@ -50,64 +47,25 @@ pub fn create(disk: &Path, image: &Path, bytes: u64, cancel: &Cancel) -> Result<
 
 impl BackingImage {
     fn from_image(image: &Path, cancel: &Cancel) -> Result<Self> {
-        let file = json!({"driver": "file", "filename": image});
         let format = ImageFormat::detect(image)?;
-        if format == ImageFormat::Qcow2 {
-            // Not opened: only QEMU reads compressed clusters.
-            let chain = BackingChain::resolve(DiskImage::from_file(image), cancel)?;
-            chain.check(cancel)?;
-            return Ok(Self {
-                driver: "qcow2",
-                node: json!({"driver": "qcow2", "file": file}),
-                bytes: chain.len,
-            });
-        }
-        let opened = disk::open(image, cancel)?;
-        if opened.sector_size() != disk::SECTOR {
+        let opened = DiskImage::from_file(image).open_all(cancel)?;
+        let disk = disk::take_only_disk(image, opened.into_disks())?;
+        if disk.sector_size() != disk::SECTOR {
             let fact = "QEMU cannot start a disk with this sector size";
             return Err(Error::new(Kind::Host, fact)
                 .at(image.display())
                 .expected("sectors of 512 bytes")
-                .found(format!("{} bytes", opened.sector_size())));
+                .found(format!("{} bytes", disk.sector_size())));
         }
-        let bytes = opened.len();
-        let (driver, node) = match format {
-            ImageFormat::Raw | ImageFormat::Qcow2 => {
-                ("raw", json!({"driver": "raw", "file": file}))
-            }
-            // Without its footer.
-            ImageFormat::FixedVhd => ("raw", json!({"driver": "raw", "size": bytes, "file": file})),
-            // Without this QEMU derives the size from the geometry for creators that it knows,
-            // which truncates the disk (QEMU: block/vpc.c).
-            ImageFormat::DynamicVhd => (
-                "vpc",
-                json!({"driver": "vpc", "force_size_calc": "current_size", "file": file}),
-            ),
-            ImageFormat::Vhdx => ("vhdx", json!({"driver": "vhdx", "file": file})),
-            ImageFormat::StreamVmdk | ImageFormat::SparseVmdk => {
-                ("vmdk", json!({"driver": "vmdk", "file": file}))
-            }
-            ImageFormat::Ova => {
-                let ova = OvaFile::open(image)?;
-                let vmdk = ova.find_member("vmdk")?;
-                let window = json!({
-                    "driver": "raw", "offset": vmdk.offset, "size": vmdk.size, "file": file
-                });
-                ("vmdk", json!({"driver": "vmdk", "file": window}))
-            }
-            ImageFormat::Vma => {
-                let fact = "QEMU cannot start a clone from a VMA";
-                let cure = format!(
-                    "export it first: winimg export {} --to raw",
-                    image.display()
-                );
-                return Err(Error::new(Kind::Host, fact).at(image.display()).cure(cure));
-            }
-        };
-        Ok(Self {
-            driver,
-            node,
-            bytes,
-        })
+        let bytes = disk.len();
+        let node = format.to_node(image, bytes)?.ok_or_else(|| {
+            let fact = format!("QEMU cannot start a clone from a {}", format.name);
+            let cure = format!(
+                "export it first: winimg export {} --to raw",
+                image.display()
+            );
+            Error::new(Kind::Host, fact).at(image.display()).cure(cure)
+        })?;
+        Ok(Self { node, bytes })
     }
 }

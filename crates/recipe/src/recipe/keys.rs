@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::OutputFormat;
+
 /// One table of a recipe.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,6 +187,7 @@ impl KeyKind {
 #[serde(default)]
 struct KeyTables {
     table: Vec<TableSpec>,
+    /// In a value, `{outputs}` stands for the names of all output formats.
     instead: BTreeMap<String, String>,
 }
 
@@ -209,6 +212,9 @@ static FILE: LazyLock<KeyTables> = LazyLock::new(|| {
         let part: KeyTables = toml::from_str(document).expect("a file of tables");
         all.table.extend(part.table);
         all.instead.extend(part.instead);
+    }
+    for text in all.instead.values_mut() {
+        *text = text.replace("{outputs}", &OutputFormat::list());
     }
     fill_in_kinds(&mut all.table);
     all

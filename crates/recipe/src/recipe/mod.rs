@@ -76,7 +76,7 @@ pub use input::{InputId, InputIdError, InputSource, RecipeInput};
 pub use lock_policy::LockPolicy;
 pub use lock_request::{LockRequest, RequestedProof};
 pub use mirrors::Mirrors;
-pub use outputs::{AmiOptions, BoxOptions, Outputs, OvaOptions};
+pub use outputs::{AmiOptions, BoxOptions, OutputFormat, OutputOptions, Outputs, OvaOptions};
 pub use overlay::{RecipeOverlay, RecipeSetting};
 pub use raw::PIPED;
 pub use read::{ReadOptions, read, read_judged};

@@ -288,7 +288,7 @@ fn read_item(
 /// Opens the parent that `parent::find` found, and checks that the child was created from it.
 pub fn open_parent(child: &VhdxLayer, locator: &ParentLocator, path: &Path) -> Result<VhdxLayer> {
     let parent_path = path.display();
-    if ImageFormat::detect(path)? != ImageFormat::Vhdx {
+    if *ImageFormat::detect(path)? != super::FORMAT {
         return Err(parent::refuse_parent(&child.file, parent_path)
             .expected("a VHDX")
             .found("a file of another format"));

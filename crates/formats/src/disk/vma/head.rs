@@ -6,7 +6,7 @@ use super::layout::head::{
     ARCHIVE, DEVICE, DEVICES, FIXED, LEN, MAGIC, SIZE, SUM, TEXTS, TEXTS_LEN, VERSION,
 };
 use super::layout::sum_of;
-use super::{FORMAT, report_damaged};
+use super::{NAME, report_damaged};
 use crate::bytes::{u16_le, u32_be, u64_be};
 use crate::disk::{Disk as _, RawDisk, blocks};
 use winimg_base::error::Result;
@@ -99,7 +99,7 @@ fn read_whole(file: &RawDisk) -> Result<Vec<u8>> {
     if version != VERSION {
         return Err(blocks::refuse_file(
             file,
-            format!("is a {FORMAT} of version {version}; winimg supports {VERSION}"),
+            format!("is a {NAME} of version {version}; winimg supports {VERSION}"),
             "restore it on Proxmox VE: qmrestore",
         ));
     }

@@ -7,8 +7,8 @@
 use super::super::{PayloadEntry, PlannedStep, find_evaluation_release};
 use super::seal::{SealFacts, partition_behind_windows};
 use crate::recipe::quantity::format_size;
-use crate::recipe::target::{MediaChannel, OutputFormat, TargetCondition};
-use crate::recipe::{MachineSpec, Recipe};
+use crate::recipe::target::{MediaChannel, TargetCondition};
+use crate::recipe::{MachineSpec, OutputFormat, Recipe};
 use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_formats::wim::WindowsRelease;
@@ -190,11 +190,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     fn evaluate_output(&self, all: &[OutputFormat]) -> ConditionFinding {
-        let outputs = &self.recipe.outputs;
-        let made: Vec<OutputFormat> = OutputFormat::ALL
-            .into_iter()
-            .filter(|output| output.is_in(outputs))
-            .collect();
+        let made: Vec<OutputFormat> = self.recipe.outputs.formats().collect();
         if made.is_empty() {
             // [outputs] has errors.
             return ConditionFinding::Unknown;
@@ -218,7 +214,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     fn evaluate_hardware_version(&self, minimum: u32) -> ConditionFinding {
-        let ova = self.recipe.outputs.ova.as_ref();
+        let ova = self.recipe.outputs.ova();
         // The default depends on the release.
         let Some(given) = ova.and_then(|ova| ova.hardware_version) else {
             return ConditionFinding::Unknown;
@@ -259,7 +255,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     fn evaluate_license(&self, all: &[String]) -> ConditionFinding {
-        let Some(ami) = &self.recipe.outputs.ami else {
+        let Some(ami) = self.recipe.outputs.ami() else {
             return ConditionFinding::Unknown;
         };
         let reason = match self.recipe.written.get("outputs.ami.license_type") {

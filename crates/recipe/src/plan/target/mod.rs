@@ -9,10 +9,8 @@ mod image_conditions;
 mod seal;
 
 use super::{PayloadEntry, PlannedStep};
-use crate::recipe::Recipe;
-use crate::recipe::target::{
-    OutputFormat, RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule,
-};
+use crate::recipe::target::{RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule};
+use crate::recipe::{OutputFormat, Recipe};
 use conditions::{ConditionFinding, ConditionReason, PlanFacts};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
@@ -95,7 +93,7 @@ fn find_cause(
     if let Some(named) = &aim.named {
         return Some((named.clone(), None));
     }
-    let output = rule.output.filter(|output| output.is_in(&recipe.outputs))?;
+    let output = rule.output.filter(|one| recipe.outputs.has(*one))?;
     let written = recipe.written.get(&format!("outputs.{}", output.name()));
     Some((written.unwrap_or(&recipe.name.place).clone(), Some(output)))
 }

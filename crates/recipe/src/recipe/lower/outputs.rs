@@ -2,40 +2,39 @@
 
 use crate::recipe::fields::TableReader;
 use crate::recipe::value::{TomlData, TomlValue};
-use crate::recipe::{AmiOptions, BoxOptions, Firmware, MachineSpec, Outputs, OvaOptions};
+use crate::recipe::{
+    AmiOptions, BoxOptions, Firmware, MachineSpec, OutputFormat, OutputOptions, Outputs, OvaOptions,
+};
 use winimg_formats::disk::vhd;
 
 pub fn read_outputs(top: &TableReader<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
-    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, \
-                ova, vmdk, vmdk_flat, ami, qcow2, vma, box_hyperv, box_libvirt, box_virtualbox, \
-                container_disk, such as `vhd = {}`";
+    let help = format!(
+        "write `[outputs]` with one or more of {}, such as `vhd = {{}}`",
+        OutputFormat::list()
+    );
     if !top.has("outputs") {
         top.cx
-            .report_missing("the recipe has no [outputs]", &top.place, help);
+            .report_missing("the recipe has no [outputs]", &top.place, &help);
         return None;
     }
     let fields = top.read_table("outputs")?;
     if fields.table.entries.is_empty() {
         top.cx
-            .error("[outputs] has no format", &fields.place, "", help);
+            .error("[outputs] has no format", &fields.place, "", &help);
     }
-    let outputs = Outputs {
-        raw: has_format(&fields, "raw"),
-        vhd: has_format(&fields, "vhd"),
-        vhd_dynamic: has_format(&fields, "vhd_dynamic"),
-        vhdx: has_format(&fields, "vhdx"),
-        vhdx_fixed: has_format(&fields, "vhdx_fixed"),
-        ova: read_ova(&fields),
-        vmdk: has_format(&fields, "vmdk"),
-        vmdk_flat: has_format(&fields, "vmdk_flat"),
-        ami: read_ami(&fields, machine),
-        qcow2: has_format(&fields, "qcow2"),
-        vma: has_format(&fields, "vma"),
-        box_hyperv: vagrant_box(&fields, "box_hyperv"),
-        box_libvirt: vagrant_box(&fields, "box_libvirt"),
-        box_virtualbox: vagrant_box(&fields, "box_virtualbox"),
-        container_disk: has_format(&fields, "container_disk"),
-    };
+    let mut outputs = Outputs::default();
+    for format in OutputFormat::ALL {
+        let Some(table) = read_format(&fields, format.name()) else {
+            continue;
+        };
+        let options = match format.default_options() {
+            OutputOptions::Plain => OutputOptions::Plain,
+            OutputOptions::Ova(_) => OutputOptions::Ova(read_ova(&table)),
+            OutputOptions::Ami(_) => OutputOptions::Ami(read_ami(&table, machine)),
+            OutputOptions::Box(_) => OutputOptions::Box(read_box(&table, format)),
+        };
+        outputs.insert(format, options);
+    }
     let too_large = machine.is_some_and(|m| m.disk_size > vhd::MOST);
     for key in ["vhd", "vhd_dynamic"] {
         if let Some(entry) = fields.table.find_entry(key).filter(|_| too_large) {
@@ -48,7 +47,7 @@ pub fn read_outputs(top: &TableReader<'_>, machine: Option<&MachineSpec>) -> Opt
 }
 
 /// Reads the format's table; refuses `true` in its place.
-fn format<'c>(fields: &TableReader<'c>, key: &str) -> Option<TableReader<'c>> {
+fn read_format<'c>(fields: &TableReader<'c>, key: &str) -> Option<TableReader<'c>> {
     let value = fields.get(key)?;
     if let TomlValue {
         data: TomlData::Bool(on),
@@ -68,43 +67,34 @@ fn format<'c>(fields: &TableReader<'c>, key: &str) -> Option<TableReader<'c>> {
     TableReader::open(fields.cx, value, key)
 }
 
-fn has_format(fields: &TableReader<'_>, key: &str) -> bool {
-    format(fields, key).is_some()
-}
-
-fn read_ova(fields: &TableReader<'_>) -> Option<OvaOptions> {
-    let table = format(fields, "ova")?;
+fn read_ova(table: &TableReader<'_>) -> OvaOptions {
     let version = table.read_integer("hardware_version");
     if version.is_none() && !table.has("hardware_version") {
         let (usual, of_2025) = (OvaOptions::USUAL, OvaOptions::OF_2025);
         let shown = format!("\"{usual}, or {of_2025} for Windows Server 2025\"");
         table.cx.default("outputs.ova.hardware_version", shown);
     }
-    Some(OvaOptions {
+    OvaOptions {
         hardware_version: version.map(|v| v.value as u32),
-    })
+    }
 }
 
-fn vagrant_box(fields: &TableReader<'_>, key: &str) -> Option<BoxOptions> {
-    let table = format(fields, key)?;
+fn read_box(table: &TableReader<'_>, format: OutputFormat) -> BoxOptions {
     let communicator = table.read_word("communicator");
     if !table.has("communicator") {
-        let path = format!("outputs.{key}.communicator");
+        let path = format!("outputs.{}.communicator", format.name());
         table.cx.default(&path, format!("{:?}", BoxOptions::USUAL));
     }
-    Some(BoxOptions {
+    BoxOptions {
         communicator: communicator.map_or(BoxOptions::USUAL, |c| c.value).into(),
-    })
+    }
 }
 
-fn read_ami(fields: &TableReader<'_>, machine: Option<&MachineSpec>) -> Option<AmiOptions> {
-    let table = format(fields, "ami")?;
+fn read_ami(table: &TableReader<'_>, machine: Option<&MachineSpec>) -> AmiOptions {
     let boot = table.read_word("boot_mode");
     let license = table.read_word("license_type");
-    let fits = match machine.map(|m| m.firmware) {
-        Some(Firmware::Bios) => "legacy-bios",
-        Some(Firmware::Uefi) | None => "uefi",
-    };
+    let firmware = machine.map_or(Firmware::Uefi, |m| m.firmware);
+    let fits = AmiOptions::find_boot_mode(firmware);
     if let Some(boot) = &boot
         && machine.is_some()
         && boot.value != fits
@@ -119,10 +109,13 @@ fn read_ami(fields: &TableReader<'_>, machine: Option<&MachineSpec>) -> Option<A
             .default("outputs.ami.boot_mode", format!("\"{fits}\""));
     }
     if !table.has("license_type") {
-        table.cx.default("outputs.ami.license_type", "\"AWS\"");
+        let usual = format!("{:?}", AmiOptions::USUAL_LICENSE);
+        table.cx.default("outputs.ami.license_type", usual);
     }
-    Some(AmiOptions {
+    AmiOptions {
         boot_mode: boot.map_or(fits, |b| b.value).into(),
-        license_type: license.map_or("AWS", |l| l.value).into(),
-    })
+        license_type: license
+            .map_or(AmiOptions::USUAL_LICENSE, |l| l.value)
+            .into(),
+    }
 }

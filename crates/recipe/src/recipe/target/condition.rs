@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::quantity::{format_size, size};
-use super::super::{DiskBus, Firmware, GuestPath, RegistryKey, ServiceStartMode};
-use super::OutputFormat;
+use super::super::{DiskBus, Firmware, GuestPath, OutputFormat, RegistryKey, ServiceStartMode};
 use winimg_formats::wim::WindowsRelease;
 
 /// One condition. One item of a list is enough, unless noted otherwise.

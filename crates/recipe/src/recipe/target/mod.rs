@@ -13,7 +13,7 @@ mod render;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Firmware, Outputs, Recipe};
+use super::{Firmware, OutputFormat, Outputs, Recipe};
 use winimg_base::text::Place;
 
 pub use condition::{
@@ -191,28 +191,6 @@ pub struct TargetNote {
     pub origin: FactOrigin,
 }
 
-/// One of `[outputs]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Output")]
-pub enum OutputFormat {
-    Raw,
-    Vhd,
-    VhdDynamic,
-    Vhdx,
-    VhdxFixed,
-    Ova,
-    Vmdk,
-    VmdkFlat,
-    Ami,
-    Qcow2,
-    Vma,
-    BoxHyperv,
-    BoxLibvirt,
-    BoxVirtualbox,
-    ContainerDisk,
-}
-
 impl Recipe {
     /// Lists the targets that the recipe itself names, in its order.
     pub fn named_targets(&self) -> impl Iterator<Item = &TargetSpec> {
@@ -230,70 +208,10 @@ impl FactProof {
     }
 }
 
-impl OutputFormat {
-    pub const ALL: [Self; 15] = [
-        Self::Raw,
-        Self::Vhd,
-        Self::VhdDynamic,
-        Self::Vhdx,
-        Self::VhdxFixed,
-        Self::Ova,
-        Self::Vmdk,
-        Self::VmdkFlat,
-        Self::Ami,
-        Self::Qcow2,
-        Self::Vma,
-        Self::BoxHyperv,
-        Self::BoxLibvirt,
-        Self::BoxVirtualbox,
-        Self::ContainerDisk,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Vhd => "vhd",
-            Self::VhdDynamic => "vhd_dynamic",
-            Self::Vhdx => "vhdx",
-            Self::VhdxFixed => "vhdx_fixed",
-            Self::Ova => "ova",
-            Self::Vmdk => "vmdk",
-            Self::VmdkFlat => "vmdk_flat",
-            Self::Ami => "ami",
-            Self::Qcow2 => "qcow2",
-            Self::Vma => "vma",
-            Self::BoxHyperv => "box_hyperv",
-            Self::BoxLibvirt => "box_libvirt",
-            Self::BoxVirtualbox => "box_virtualbox",
-            Self::ContainerDisk => "container_disk",
-        }
-    }
-
-    pub fn is_in(self, outputs: &Outputs) -> bool {
-        match self {
-            Self::Raw => outputs.raw,
-            Self::Vhd => outputs.vhd,
-            Self::VhdDynamic => outputs.vhd_dynamic,
-            Self::Vhdx => outputs.vhdx,
-            Self::VhdxFixed => outputs.vhdx_fixed,
-            Self::Ova => outputs.ova.is_some(),
-            Self::Vmdk => outputs.vmdk,
-            Self::VmdkFlat => outputs.vmdk_flat,
-            Self::Ami => outputs.ami.is_some(),
-            Self::Qcow2 => outputs.qcow2,
-            Self::Vma => outputs.vma,
-            Self::BoxHyperv => outputs.box_hyperv.is_some(),
-            Self::BoxLibvirt => outputs.box_libvirt.is_some(),
-            Self::BoxVirtualbox => outputs.box_virtualbox.is_some(),
-            Self::ContainerDisk => outputs.container_disk,
-        }
-    }
-}
-
 impl TargetSpec {
     /// Returns true if any of its rules applies to one of these outputs.
     pub fn has_rules_for(&self, outputs: &Outputs) -> bool {
         let mut outputs_of_rules = self.rules.iter().filter_map(|rule| rule.output);
-        outputs_of_rules.any(|output| output.is_in(outputs))
+        outputs_of_rules.any(|output| outputs.has(output))
     }
 }

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::Firmware;
+use super::super::{Firmware, OutputFormat};
 use super::{
-    FactOrigin, FactProof, MetadataForm, OutputFormat, Presence, RuleDemand, RuleSeverity,
-    TargetCondition, TargetController, TargetHardware, TargetMetadata, TargetNic, TargetNote,
-    TargetRule, TargetSpec,
+    FactOrigin, FactProof, MetadataForm, Presence, RuleDemand, RuleSeverity, TargetCondition,
+    TargetController, TargetHardware, TargetMetadata, TargetNic, TargetNote, TargetRule,
+    TargetSpec,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Place, SourceText};

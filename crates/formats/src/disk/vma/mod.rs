@@ -16,14 +16,23 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Disk, RawDisk, blocks, check_bounds, join};
+use super::{Disk, FormatMark, ImageFormat, OpenedImage, RawDisk, blocks, check_bounds, join};
 use extent::VmaExtentHeader;
 use head::{VmaArchiveDevice, VmaArchiveHead};
 use index::VmaClusterIndex;
 use layout::{BLOCK, CLUSTER, MOST};
 use winimg_base::error::{Error, Result};
 
-const FORMAT: &str = "VMA";
+pub(super) const FORMAT: ImageFormat = ImageFormat {
+    name: NAME,
+    family: NAME,
+    mark: FormatMark::Beginning(|ends| ends.has(0, layout::head::MAGIC)),
+    open: |image, _| Ok(OpenedImage::from_disk(open(image.file)?)),
+    to_qemu: |_, _| Ok(None),
+    to_node: None,
+};
+
+const NAME: &str = "VMA";
 
 /// The disk of an open archive.
 pub struct VmaDisk {
@@ -139,7 +148,7 @@ fn walk(file: &RawDisk, head: &VmaArchiveHead) -> Result<BTreeMap<u8, VmaCluster
 }
 
 fn report_damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
-    blocks::report_damaged(file, FORMAT, at, why)
+    blocks::report_damaged(file, NAME, at, why)
         .cure("recreate or copy it again; on Proxmox VE: vma verify")
 }
 

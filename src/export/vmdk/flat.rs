@@ -1,4 +1,5 @@
-//! Exports the descriptor of a flat VMDK for an ESXi datastore; [`super::flat`] writes the extent.
+//! Exports a flat VMDK for an ESXi datastore: its descriptor, and the extent, which
+//! [`crate::export::flat`] writes.
 //!
 //! Source: VMware, "Virtual Disk Format 5.0" technical note: `createType` vmfs, an extent of type
 //! VMFS.
@@ -7,12 +8,25 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::flat::FlatFormat;
-use super::staging::ExportStaging;
-use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check, vmdk};
+use crate::export::flat::FlatExporter;
+use crate::export::format::{ExportSetup, OutputSize, OutputSpec};
+use crate::export::staging::ExportStaging;
+use crate::export::{ExportedArtifact, Exporter, PassTotals, check, vmdk};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
+use winimg_recipe::recipe::OutputFormat;
+
+pub const SPEC: OutputSpec = OutputSpec {
+    about: "Extent and descriptor, as in an ESXi datastore",
+    // The datastore browser recognizes an extent by this name.
+    ..OutputSpec::new("-esxi-flat.vmdk", OutputSize::Flat, |setup, staging| {
+        Ok(vec![
+            Box::new(FlatExporter::new(setup, staging, OutputFormat::VmdkFlat)?),
+            Box::new(FlatVmdkDescriptor::new(setup, staging)?),
+        ])
+    })
+};
 
 pub struct FlatVmdkDescriptor {
     file: File,
@@ -26,14 +40,10 @@ impl FlatVmdkDescriptor {
     /// The kind in the manifest. No output of its own: it comes with the flat VMDK.
     const KIND: &str = "vmdk_descriptor";
 
-    pub fn new(
-        job: &ExportJob<'_>,
-        len: u64,
-        identity: &Digest,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
+    fn new(setup: &ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let (job, len, identity) = (setup.job, setup.len(), &setup.identity);
         let name = format!("{}-esxi.vmdk", job.name);
-        let extent = FlatFormat::Extent.file_name(job.name);
+        let extent = job.file_name(OutputFormat::VmdkFlat);
         let (file, temporary) = staging.create(&name)?;
         Ok(Self {
             file,

@@ -22,13 +22,27 @@ use uuid::Uuid;
 
 use super::backing::{DEEPEST, resolve_path};
 use super::blocks::{self, read_part, refuse_file};
-use super::{Disk, DiskImage, RawDisk, check_bounds, join};
+use super::qemu_img::{self, QemuImageArg};
+use super::{Disk, DiskImage, FormatMark, ImageFormat, OpenedImage, RawDisk, check_bounds, join};
 use layer::{BlockHolder, VhdxLayer};
 use winimg_base::error::{Error, Result};
 
 pub use erase::zero_in_place;
 
-const FORMAT: &str = "VHDX";
+pub(super) const FORMAT: ImageFormat = ImageFormat {
+    name: NAME,
+    family: NAME,
+    mark: FormatMark::Beginning(|ends| ends.has(0, b"vhdxfile")),
+    open: |image, _| Ok(OpenedImage::from_disk(open(image)?)),
+    // QEMU does not read parents.
+    to_qemu: |image, _| {
+        let is_alone = open(image)?.layers.len() == 1;
+        Ok(is_alone.then(|| QemuImageArg::from_path(image.file, "vhdx")))
+    },
+    to_node: Some(|file, _| Ok(qemu_img::build_node("vhdx", file))),
+};
+
+const NAME: &str = "VHDX";
 const MIB: u64 = 1 << 20;
 const KIB64: u64 = 64 << 10;
 
@@ -73,11 +87,6 @@ pub fn open(image: DiskImage<'_>) -> Result<VhdxDisk> {
 }
 
 impl VhdxDisk {
-    /// Returns the number of files of the disk.
-    pub fn count_files(&self) -> usize {
-        self.layers.len()
-    }
-
     /// Returns the id that changes with the content of the topmost file.
     pub fn data_write(&self) -> Uuid {
         self.leaf().header.data_write()
@@ -180,12 +189,12 @@ impl Disk for VhdxDisk {
 
 /// Reads `len` bytes of a structure, called `what`.
 fn read(file: &RawDisk, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
-    read_part(file, FORMAT, at, len, what)
+    read_part(file, NAME, at, len, what)
 }
 
 /// Reports a file that violates the format.
 fn report_damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
-    blocks::report_damaged(file, FORMAT, at, why)
+    blocks::report_damaged(file, NAME, at, why)
 }
 
 /// Parses the GUID in the first 16 bytes.

@@ -1,17 +1,34 @@
-//! Reads and writes the footer that makes a raw disk a fixed VHD.
+//! The footer that makes a raw disk a fixed VHD, and dynamic VHDs.
 //!
 //! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian).
-//! Only the footer of dynamic VHDs is handled here; see [`super::dynamic_vhd`].
+
+pub mod create;
+pub mod dynamic;
 
 use std::path::Path;
 
 use uuid::Uuid;
 
-use super::{Disk, RawDisk, refuse_image};
+use super::qemu_img::{self, QemuImageArg};
+use super::{Disk, FormatMark, ImageFormat, OpenedImage, RawDisk, refuse_image};
 use crate::bytes::{u32_be, u64_be};
 use winimg_base::error::{Error, Result};
 
-pub const COOKIE: &[u8; 8] = b"conectix";
+pub(super) const FIXED_FORMAT: ImageFormat = ImageFormat {
+    name: "fixed VHD",
+    family: "VHD",
+    mark: FormatMark::End(|ends| ends.tail.starts_with(COOKIE) && !dynamic::is_kind(&ends.tail)),
+    open: |image, _| Ok(OpenedImage::from_disk(open(image.file)?.0)),
+    to_qemu: |image, _| Ok(Some(QemuImageArg::from_path(image.file, "vpc"))),
+    // A raw disk without the footer.
+    to_node: Some(|file, bytes| {
+        let mut node = qemu_img::build_node("raw", file);
+        node["size"] = bytes.into();
+        Ok(node)
+    }),
+};
+
+const COOKIE: &[u8; 8] = b"conectix";
 /// Size of the footer in bytes.
 pub const FOOTER: u64 = 512;
 /// Size of the largest disk in bytes (Microsoft: Hyper-V virtual hard disk format overview).
@@ -20,6 +37,7 @@ pub const MOST: u64 = 2040 << 30;
 const EPOCH: i64 = 946_684_800;
 const FIXED: u32 = 2;
 const DYNAMIC: u32 = 3;
+const DIFFERENCING: u32 = 4;
 
 /// Footer of a VHD without a parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +151,7 @@ impl VhdFooter {
         match any.kind {
             FIXED => {}
             DYNAMIC => return Err("is a dynamic VHD".into()),
-            4 => return Err("is a differencing VHD".into()),
+            DIFFERENCING => return Err("is a differencing VHD".into()),
             n => return Err(format!("is a VHD of unknown type {n}")),
         }
         let mut id = [0; 16];

@@ -2,43 +2,74 @@
 //!
 //! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian).
 
-pub mod create;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::blocks::{BlockDisk, MOST, read_part, refuse_file, report_damaged};
-use super::vhd::{self, FOOTER, VhdFooter};
-use super::{Disk, RawDisk, SECTOR};
+use super::{COOKIE, DIFFERENCING, DYNAMIC, FOOTER, VhdFooter, compute_checksum};
 use crate::bytes::{u32_be, u64_be};
-use winimg_base::error::Result;
+use crate::disk::blocks::{BlockDisk, MOST, read_part, refuse_file, report_damaged};
+use crate::disk::qemu_img::{self, QemuImageArg};
+use crate::disk::{Disk, FormatMark, ImageFormat, OpenedImage, RawDisk, SECTOR};
+use winimg_base::error::{Error, Result};
 
-const FORMAT: &str = "dynamic VHD";
+const NAME: &str = "dynamic VHD";
+
+pub(in crate::disk) const FORMAT: ImageFormat = ImageFormat {
+    name: NAME,
+    family: "VHD",
+    // A file that only begins with the copy of the footer is truncated.
+    mark: FormatMark::End(|ends| {
+        if ends.tail.starts_with(COOKIE) {
+            is_kind(&ends.tail)
+        } else {
+            ends.has(0, COOKIE)
+        }
+    }),
+    open: |image, _| Ok(OpenedImage::from_disk(open(image.file)?)),
+    to_qemu: |image, _| Ok(Some(QemuImageArg::from_path(image.file, "vpc"))),
+    // Otherwise QEMU derives the size from the geometry for creators that it knows, which truncates
+    // the disk (QEMU: block/vpc.c).
+    to_node: Some(|file, _| {
+        let mut node = qemu_img::build_node("vpc", file);
+        node["force_size_calc"] = "current_size".into();
+        Ok(node)
+    }),
+};
+
 /// Bytes of the dynamic header.
-const HEADER: u64 = 1024;
+pub(super) const HEADER: u64 = 1024;
 /// A block that was never written.
-const ABSENT: u32 = u32::MAX;
+pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Offsets of the blocks, and the bitmaps of partially written ones.
 type BlockPlaces = (Vec<u64>, BTreeMap<usize, Vec<u8>>);
+
+/// Returns true for the footer of a dynamic or differencing VHD.
+pub(super) fn is_kind(footer: &[u8; 512]) -> bool {
+    [DYNAMIC, DIFFERENCING].contains(&u32_be(footer, 60))
+}
 
 pub fn open(path: &Path) -> Result<BlockDisk> {
     let file = RawDisk::open(path)?;
     let Some(end) = file.len().checked_sub(FOOTER) else {
         return Err(report_damaged(
             &file,
-            FORMAT,
+            NAME,
             0,
             "it is shorter than a footer",
         ));
     };
     let mut footer = [0; 512];
     file.read_at(end, &mut footer)?;
+    if !footer.starts_with(COOKIE) {
+        let fact = format!("{} is a dynamic VHD without its footer", path.display());
+        return Err(Error::failed(fact).cure("the file is truncated: write or copy it again"));
+    }
     let found =
-        VhdFooter::decode_fields(&footer).map_err(|why| report_damaged(&file, FORMAT, end, why))?;
+        VhdFooter::decode_fields(&footer).map_err(|why| report_damaged(&file, NAME, end, why))?;
     match found.kind {
-        3 => {}
-        4 => {
+        DYNAMIC => {}
+        DIFFERENCING => {
             return Err(refuse_file(
                 &file,
                 "is a differencing VHD: part of the disk is in its parent",
@@ -48,16 +79,16 @@ pub fn open(path: &Path) -> Result<BlockDisk> {
         kind => {
             return Err(report_damaged(
                 &file,
-                FORMAT,
+                NAME,
                 end,
                 format!("disk type {kind}"),
             ));
         }
     }
     let at = found.header;
-    let header = read_part(&file, FORMAT, at, HEADER, "the dynamic header")?;
+    let header = read_part(&file, NAME, at, HEADER, "the dynamic header")?;
     let table = VhdBlockTable::read(&header, found.size)
-        .map_err(|why| report_damaged(&file, FORMAT, at, why))?;
+        .map_err(|why| report_damaged(&file, NAME, at, why))?;
     let (places, written) = table.read_blocks(&file)?;
     BlockDisk {
         len: found.size,
@@ -66,7 +97,7 @@ pub fn open(path: &Path) -> Result<BlockDisk> {
         written,
         file,
     }
-    .check(FORMAT)
+    .check(NAME)
 }
 
 /// Block allocation table, as described by the dynamic header.
@@ -83,7 +114,7 @@ impl VhdBlockTable {
         if !header.starts_with(b"cxsparse") {
             return Err("no dynamic header".into());
         }
-        if u32_be(header, 36) != vhd::compute_checksum(header, 36) {
+        if u32_be(header, 36) != compute_checksum(header, 36) {
             return Err("a dynamic header with a wrong checksum".into());
         }
         let block = u64::from(u32_be(header, 32));
@@ -105,7 +136,7 @@ impl VhdBlockTable {
     /// Reads the table. Each block follows a bitmap of its written sectors, padded to whole
     /// sectors.
     fn read_blocks(&self, file: &RawDisk) -> Result<BlockPlaces> {
-        let entries = read_part(file, FORMAT, self.at, self.count * 4, "the block table")?;
+        let entries = read_part(file, NAME, self.at, self.count * 4, "the block table")?;
         let bits = self.block / SECTOR / 8;
         let mut bitmap = vec![0; bits as usize];
         let (mut places, mut written) = (Vec::new(), BTreeMap::new());
@@ -118,7 +149,7 @@ impl VhdBlockTable {
             let at = u64::from(entry) * SECTOR;
             if at < FOOTER || at + bits > file.len() {
                 let why = format!("block {i} is outside the file");
-                return Err(report_damaged(file, FORMAT, at, why));
+                return Err(report_damaged(file, NAME, at, why));
             }
             file.read_at(at, &mut bitmap)?;
             if bitmap.iter().any(|b| *b != 0xff) {

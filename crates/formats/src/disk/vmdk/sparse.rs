@@ -8,25 +8,45 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::blocks::{BlockDisk, MOST, read_part, refuse_file, report_damaged};
-use super::{Disk, RawDisk, SECTOR, conversion_cure};
+use super::{DESCRIPTOR, MAGIC, TABLE_GRAINS, is_stream};
 use crate::bytes::{u32_le, u64_le, words_le};
+use crate::disk::blocks::{BlockDisk, MOST, read_part, refuse_file, report_damaged};
+use crate::disk::qemu_img::QemuImageArg;
+use crate::disk::{
+    Disk, FormatMark, ImageFormat, OpenedImage, RawDisk, SECTOR, conversion_cure, refuse_image,
+};
 use winimg_base::error::{Error, Result};
 
-const FORMAT: &str = "sparse VMDK";
-/// Grains per grain table; VMware's library supports no other number.
-const TABLE: u64 = 512;
+const NAME: &str = "sparse VMDK";
+
+pub(in crate::disk) const FORMAT: ImageFormat = ImageFormat {
+    name: NAME,
+    family: "VMDK",
+    mark: FormatMark::Beginning(|ends| {
+        ends.has(0, MAGIC) && !is_stream(&ends.head) || ends.has(0, DESCRIPTOR)
+    }),
+    open: |image, _| Ok(OpenedImage::from_disk(open(image.file)?)),
+    to_qemu: |image, _| Ok(Some(QemuImageArg::from_path(image.file, "vmdk"))),
+    to_node: Some(super::build_node),
+};
+
 /// Flag: a table entry of 1 means zeros.
 const ZEROED: u32 = 4;
 
 pub fn open(path: &Path) -> Result<BlockDisk> {
     let file = RawDisk::open(path)?;
+    let mut magic = [0; MAGIC.len()];
+    file.read_at(0, &mut magic)?;
+    if &magic != MAGIC {
+        let why = "is a VMDK descriptor; the disk is in other files";
+        return Err(refuse_image(path, why));
+    }
     let mut h = [0; 512];
     file.read_at(0, &mut h)?;
     let (version, flags) = (u32_le(&h, 4), u32_le(&h, 8));
-    if !(1..=3).contains(&version) || flags & 0x0003_0000 != 0 {
+    if !(1..=3).contains(&version) || is_stream(&h) {
         let why = format!("version {version}, flags {flags:#x}");
-        return Err(report_damaged(&file, FORMAT, 4, why));
+        return Err(report_damaged(&file, NAME, 4, why));
     }
     if h[72] != 0 {
         return Err(refuse_file(
@@ -39,18 +59,18 @@ pub fn open(path: &Path) -> Result<BlockDisk> {
     let count = capacity.div_ceil(grain.max(1));
     if !grain.is_power_of_two() || !(8..=1 << 16).contains(&grain) || count > 2 * MOST {
         let why = format!("{capacity} sectors in grains of {grain}");
-        return Err(report_damaged(&file, FORMAT, 12, why));
+        return Err(report_damaged(&file, NAME, 12, why));
     }
     let entries = u32_le(&h, 44);
-    if u64::from(entries) != TABLE {
+    if u64::from(entries) != TABLE_GRAINS {
         let why = format!("grain tables with {entries} entries");
-        return Err(report_damaged(&file, FORMAT, 44, why));
+        return Err(report_damaged(&file, NAME, 44, why));
     }
     check_descriptor(&file, u64_le(&h, 28), u64_le(&h, 36))?;
-    let tables = read_numbers(&file, u64_le(&h, 56), count.div_ceil(TABLE))?;
+    let tables = read_numbers(&file, u64_le(&h, 56), count.div_ceil(TABLE_GRAINS))?;
     let mut places = Vec::new();
     for table in tables {
-        let left = (count - places.len() as u64).min(TABLE);
+        let left = (count - places.len() as u64).min(TABLE_GRAINS);
         if table == 0 {
             places.resize(places.len() + left as usize, 0);
             continue;
@@ -71,7 +91,7 @@ pub fn open(path: &Path) -> Result<BlockDisk> {
         written: BTreeMap::new(),
         file,
     }
-    .check(FORMAT)
+    .check(NAME)
 }
 
 /// Reads `count` words at a sector of the file.
@@ -79,13 +99,13 @@ fn read_numbers(file: &RawDisk, sector: u64, count: u64) -> Result<Vec<u32>> {
     if sector == 0 {
         return Err(report_damaged(
             file,
-            FORMAT,
+            NAME,
             0,
             "a grain table that overlaps the header",
         ));
     }
     let at = sector.saturating_mul(SECTOR);
-    let bytes = read_part(file, FORMAT, at, count * 4, "a grain table")?;
+    let bytes = read_part(file, NAME, at, count * 4, "a grain table")?;
     Ok(words_le(&bytes).collect())
 }
 

@@ -2,7 +2,11 @@
 //!
 //! `qemu-img convert -o subformat=streamOptimized` is not usable: it leaves up to 127 zero sectors
 //! after the last grain. A stream reader stops at the first, and its digest never matches the
-//! manifest's (qemu-project issue 1357). Layout and sources: [`winimg_formats::disk::vmdk`].
+//! manifest's (qemu-project issue 1357). Layout and sources:
+//! [`winimg_formats::disk::vmdk::stream`].
+
+pub mod file;
+pub mod flat;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,13 +18,17 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::SECTOR;
-use winimg_formats::disk::vmdk::{
-    DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, VmdkMarker,
-    encode_header, encode_marker,
+use winimg_formats::disk::vmdk::TABLE_GRAINS;
+use winimg_formats::disk::vmdk::stream::{
+    DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, OVERHEAD, TABLE_SECTORS, VmdkMarker, encode_header,
+    encode_marker,
 };
 
 use super::chunk::is_zero;
 use super::{CHUNK, DiskChunk};
+
+/// Size of the largest disk in bytes: sector numbers have 32 bits.
+pub const MOST: u64 = (2 << 40) - CHUNK;
 
 /// Packs a chunk's grains into records for appending. Skips zero grains.
 pub fn pack(chunk: &DiskChunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
@@ -348,7 +356,7 @@ mod tests {
     #[test]
     fn random_bytes_are_stored_and_text_is_not() {
         assert!(is_dense(&random(GRAIN as usize)));
-        let text: Vec<u8> = include_bytes!("vmdk.rs")
+        let text: Vec<u8> = include_bytes!("mod.rs")
             .iter()
             .copied()
             .cycle()

@@ -12,14 +12,29 @@ use std::sync::Mutex;
 
 use libdeflater::Decompressor;
 
-use super::{Disk, RawDisk, SECTOR, check_bounds, join};
+use super::{MAGIC, TABLE_GRAINS, is_stream};
 use crate::bytes::{u32_le, u64_le, words_le};
+use crate::disk::{
+    Disk, FormatMark, ImageFormat, OpenedImage, RawDisk, SECTOR, check_bounds, conversion_cure,
+    join,
+};
 use winimg_base::error::{Error, Result};
+
+pub(in crate::disk) const FORMAT: ImageFormat = ImageFormat {
+    name: "stream-optimised VMDK",
+    family: "VMDK",
+    mark: FormatMark::Beginning(|ends| ends.has(0, MAGIC) && is_stream(&ends.head)),
+    open: |image, _| {
+        let opened = StreamVmdk::open(RawDisk::open(image.file)?);
+        let disk = opened.map_err(|e| e.or_cure(conversion_cure(image.file)))?;
+        Ok(OpenedImage::from_disk(disk))
+    },
+    to_qemu: |_, _| Ok(None),
+    to_node: Some(super::build_node),
+};
 
 /// Bytes of a grain, the unit of compression.
 pub const GRAIN: u64 = 128 * SECTOR;
-/// Grains per grain table; VMware's library supports no other number.
-pub const TABLE_GRAINS: u64 = 512;
 /// Sectors of a grain table.
 pub const TABLE_SECTORS: u64 = TABLE_GRAINS * 4 / SECTOR;
 /// Sectors before the first grain: header, descriptor, padding.
@@ -50,7 +65,7 @@ pub fn encode_marker(marker: VmdkMarker, sectors: u64) -> [u8; 512] {
 /// Encodes the header, or the footer with `gd_offset` set.
 pub fn encode_header(capacity_sectors: u64, gd_offset: u64) -> [u8; 512] {
     let mut h = [0; 512];
-    h[..4].copy_from_slice(b"KDMV");
+    h[..4].copy_from_slice(MAGIC);
     h[4..8].copy_from_slice(&3u32.to_le_bytes()); // newer ESXi refuse version 1
     h[8..12].copy_from_slice(&0x0003_0001u32.to_le_bytes()); // newline test, compressed, markers
     h[12..20].copy_from_slice(&capacity_sectors.to_le_bytes());

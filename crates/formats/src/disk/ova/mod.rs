@@ -10,11 +10,37 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::vmdk::StreamVmdk;
-use super::{Disk, RawDisk};
+use serde_json::json;
+
+use super::vmdk::stream::StreamVmdk;
+use super::{Disk, FormatMark, ImageFormat, NamedDisk, OpenedImage, RawDisk};
 use descriptor::OvfDescriptor;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
+
+pub(super) const FORMAT: ImageFormat = ImageFormat {
+    name: "OVA",
+    family: "OVA",
+    mark: FormatMark::Beginning(|ends| ends.has(257, b"ustar")),
+    open: |image, cancel| {
+        let disks = OvaFile::open(image.file)?.check(cancel)?;
+        let has_several = disks.len() > 1;
+        let named = disks
+            .into_iter()
+            .map(|(name, disk)| -> NamedDisk { (has_several.then_some(name), Box::new(disk)) });
+        Ok(OpenedImage::InPlace(named.collect()))
+    },
+    to_qemu: |_, _| Ok(None),
+    to_node: Some(|file, _| {
+        let ova = OvaFile::open(file)?;
+        let disk = ova.find_member("vmdk")?;
+        let file = json!({"driver": "file", "filename": file});
+        let window = json!({
+            "driver": "raw", "offset": disk.offset, "size": disk.size, "file": file
+        });
+        Ok(json!({"driver": "vmdk", "file": window}))
+    }),
+};
 
 /// A member of the tar.
 #[derive(Clone, Debug, PartialEq, Eq)]

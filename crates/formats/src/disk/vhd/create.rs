@@ -8,9 +8,9 @@
 //! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0: dynamic disk header,
 //! block allocation table.
 
-use super::{ABSENT, HEADER};
+use super::dynamic::{ABSENT, HEADER};
+use super::{FOOTER, VhdFooter, compute_checksum};
 use crate::disk::SECTOR;
-use crate::disk::vhd::{FOOTER, VhdFooter, compute_checksum};
 
 /// Bytes of a block, the specification's usual size.
 pub const BLOCK: u64 = 2 << 20;

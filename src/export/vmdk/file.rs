@@ -3,14 +3,24 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::staging::ExportStaging;
-use super::{ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check, vmdk};
-use winimg_base::digest::Digest;
+use crate::export::format::{ExportSetup, OutputSize, OutputSpec};
+use crate::export::staging::ExportStaging;
+use crate::export::{
+    ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check, vmdk,
+};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
-use winimg_formats::disk::vmdk::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_formats::disk::vmdk::stream::{GRAIN, StreamVmdk};
+use winimg_recipe::recipe::OutputFormat;
+
+pub const SPEC: OutputSpec = OutputSpec {
+    about: "Stream-optimised",
+    limit: Some(("a stream-optimised VMDK", vmdk::MOST)),
+    ..OutputSpec::new(".vmdk", OutputSize::Packed, |setup, staging| {
+        Ok(vec![Box::new(VmdkExporter::new(setup, staging)?)])
+    })
+};
 
 pub struct VmdkExporter<'j> {
     job: &'j ExportJob<'j>,
@@ -21,13 +31,9 @@ pub struct VmdkExporter<'j> {
 }
 
 impl<'j> VmdkExporter<'j> {
-    pub fn new(
-        job: &'j ExportJob<'_>,
-        len: u64,
-        identity: &Digest,
-        staging: &mut ExportStaging,
-    ) -> Result<Self> {
-        let name = format!("{}.vmdk", job.name);
+    fn new(setup: &'j ExportSetup<'_>, staging: &mut ExportStaging) -> Result<Self> {
+        let (job, len, identity) = (setup.job, setup.len(), &setup.identity);
+        let name = job.file_name(OutputFormat::Vmdk);
         let (file, temporary) = staging.create(&name)?;
         let descriptor = vmdk::render_descriptor(vmdk::VmdkExtent::Stream, &name, len, identity);
         let stream = vmdk::VmdkStream::new(file, temporary.clone(), 0);

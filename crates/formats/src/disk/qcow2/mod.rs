@@ -2,7 +2,9 @@
 //!
 //! QEMU interprets the format and we read the clusters, which takes a few short processes instead
 //! of a server and a copy (QEMU: qemu-img(1), `map --output=json`). [`super::backing`] decides
-//! which files a chain may have. Compressed clusters are refused, or flattened first.
+//! which files a chain may have. `compressed` reads one with compressed clusters.
+
+mod compressed;
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,14 +13,38 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::backing::BackingChain;
-use super::{Disk, DiskImage, check_bounds, join, qemu_img};
+use super::{Disk, DiskImage, FormatMark, ImageFormat, OpenedImage, check_bounds, join, qemu_img};
+use compressed::CompressedQcow2;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
 
+pub(super) const FORMAT: ImageFormat = ImageFormat {
+    name: "qcow2",
+    family: "qcow2",
+    mark: FormatMark::Beginning(|ends| ends.has(0, b"QFI\xfb")),
+    open: |image, cancel| {
+        let chain = BackingChain::resolve(image, cancel)?;
+        chain.check(cancel)?;
+        Ok(match Qcow2Disk::open(image, &chain, cancel)? {
+            Some(disk) => OpenedImage::from_disk(disk),
+            None => {
+                let disk = CompressedQcow2::new(image.file, chain.len, cancel);
+                OpenedImage::Compressed(Box::new(disk))
+            }
+        })
+    },
+    to_qemu: |image, cancel| {
+        BackingChain::resolve(image, cancel)?
+            .to_image_arg()
+            .map(Some)
+    },
+    to_node: Some(|file, _| Ok(qemu_img::build_node("qcow2", file))),
+};
+
 /// An open qcow2. Nothing may write to any of its files while it is open.
 #[derive(Debug)]
-pub struct Qcow2Disk {
+struct Qcow2Disk {
     /// The overlay first.
     files: Vec<(File, PathBuf)>,
     len: u64,
@@ -49,25 +75,9 @@ struct Qcow2MapEntry {
 }
 
 impl Qcow2Disk {
-    /// Opens an image. Refuses one that cannot be read in place, and `qemu-img` refuses one that a
-    /// machine has open.
-    pub fn open(image: DiskImage<'_>, cancel: &Cancel) -> Result<Self> {
-        Self::open_uncompressed(image, cancel)?.ok_or_else(|| {
-            let path = image.file.display();
-            Error::failed(format!(
-                "{path} has compressed clusters, so it can't be read in place"
-            ))
-            .cure(format!(
-                "flatten it first: qemu-img convert -O qcow2 {path} flat.qcow2"
-            ))
-        })
-    }
-
-    /// Like `open`, but returns `None` if there are compressed clusters: a copy without them can be
-    /// read.
-    pub fn open_uncompressed(image: DiskImage<'_>, cancel: &Cancel) -> Result<Option<Self>> {
-        let chain = BackingChain::resolve(image, cancel)?;
-        chain.check(cancel)?;
+    /// Opens an image with its backing files; `None` if there are compressed clusters. `qemu-img`
+    /// refuses an image that a machine has open.
+    fn open(image: DiskImage<'_>, chain: &BackingChain, cancel: &Cancel) -> Result<Option<Self>> {
         let map: Vec<Qcow2MapEntry> = qemu_img::ask("map", &chain.to_image_arg()?, cancel)?;
         let paths = chain.files();
         let Some(extents) = collect_extents(&map) else {
