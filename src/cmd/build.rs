@@ -34,8 +34,6 @@ use super::{
     source, trial,
 };
 
-const GUEST_PASSWORD: &str = "hyperv-password";
-
 pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
     let started = SystemTime::now();
     let ready = prepare(args, context)?;
@@ -333,7 +331,7 @@ fn open_events(output: &Path, args: &cli::BuildArgs) -> Result<Arc<dyn Sink>> {
 }
 
 /// Returns the Administrator's password from the file, from the environment, or a random one. It is
-/// only on the answer disc; but Hyper-V guests are reached by logging on, so theirs is kept in the
+/// only on the answer disc, except for guests that are reached by logging on: theirs is kept in the
 /// store for VMs booted from its layers.
 fn choose_password(
     file: Option<&Path>,
@@ -342,19 +340,19 @@ fn choose_password(
     shares: bool,
     cancel: &Cancel,
 ) -> Result<Secret> {
-    let password = match (read_password(file)?, platform) {
+    let password = match (read_password(file)?, platform.spec().kept_password) {
         (Some(given), _) => given,
-        (None, HypervisorKind::Qemu) => answer::generate_password()?,
-        (None, HypervisorKind::HyperV) if shares => {
-            let fact = "sharing layers of Hyper-V VMs needs a shared password, and none is set";
+        (None, None) => answer::generate_password()?,
+        (None, Some(_)) if shares => {
+            let fact = format!(
+                "sharing layers of {platform} VMs needs a shared password, and none is set"
+            );
             return Err(Error::new(Kind::Recipe, fact).at("--cache-remote").cure(
                 "set the same password on every runner: \
                  --admin-password-file or WINIMG_ADMIN_PASSWORD",
             ));
         }
-        (None, HypervisorKind::HyperV) => {
-            store.kept_secret(GUEST_PASSWORD, answer::generate_password, cancel)?
-        }
+        (None, Some(name)) => store.kept_secret(name, answer::generate_password, cancel)?,
     };
     answer::check_password(&password)?;
     Ok(password)

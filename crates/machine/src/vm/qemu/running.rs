@@ -19,13 +19,12 @@ use qapi::qmp::{
 
 use self::channel::AgentChannel;
 use super::args::{DISK_DRIVE, INSTALL_DRIVE};
-use super::commands;
 use super::firmware_log::FirmwareLogTail;
 use super::process::{ChildProcess, describe};
 use super::qmp::{PATIENCE, QmpClient};
 use super::rundir::RunDir;
 use super::tpm::SwtpmProcess;
-use super::{FailureHook, events};
+use super::{commands, events};
 use crate::vm::driver::{
     ChannelLink, FirmwareEvent, FirmwareMonitor, GuestChannel, HaltReason, HypervisorFault,
     MachineDriver, MachineLoad, MachineOversight, MachineState, MachineStatus, PauseControl,
@@ -40,6 +39,9 @@ use winimg_recipe::recipe::Firmware;
 
 /// Limit for QEMU to open its monitor.
 const START: Duration = Duration::from_secs(30);
+
+/// Called with the error of a machine that fails to start; may clear the cached accelerator.
+pub type FailureHook = Box<dyn Fn(&Error) + Send + Sync>;
 
 pub struct QemuMachine {
     pub dir: RunDir,
