@@ -1,10 +1,9 @@
 //! Virtual machines that Windows is installed on.
 //!
-//! `qemu` and `hyperv` create and drive them (`driver`); `supervisor` watches both kinds. This
-//! module decides nothing about the guest's content.
+//! `qemu` and `hyperv` create and drive them; `supervisor` watches both kinds through its `driver`.
+//! This module decides nothing about the guest's content.
 
 pub mod bugcheck;
-pub mod driver;
 mod fuzzy_text;
 mod hardware;
 pub mod hyperv;

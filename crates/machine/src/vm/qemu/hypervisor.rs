@@ -10,7 +10,6 @@ use super::program::{self, QemuProgram};
 use super::rundir::RunDir;
 use super::running::{FailureHook, QemuContext, QemuMachine};
 use super::{args, canary, tpm};
-use crate::vm::driver::PauseControl;
 use crate::vm::supervisor::{PausableClock, SupervisedMachine, SupervisorSettings, disk_space};
 use crate::vm::{
     Accel, HostRequirements, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan,
@@ -207,14 +206,13 @@ impl Hypervisor for QemuHypervisor {
                 swtpm,
             },
         )?;
-        let running = Arc::new(running);
         let terms = SupervisorSettings {
             platform: self.platform(),
             slowness: choice.slowness,
             clock,
-            room: Some((Arc::clone(&running) as Arc<dyn PauseControl>, patience)),
+            room: Some(patience),
         };
-        let machine = SupervisedMachine::new(running, plan, sink, cancel, terms)?;
+        let machine = SupervisedMachine::new(Arc::new(running), plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 }

@@ -25,13 +25,13 @@ use super::qmp::{PATIENCE, QmpClient};
 use super::rundir::RunDir;
 use super::tpm::SwtpmProcess;
 use super::{commands, events};
-use crate::vm::driver::{
-    ChannelLink, FirmwareEvent, FirmwareMonitor, GuestChannel, HaltReason, HypervisorFault,
-    MachineDriver, MachineLoad, MachineOversight, MachineState, MachineStatus, PauseControl,
-};
 use crate::vm::observation::MachineObservation;
 use crate::vm::screen::pictures;
-use crate::vm::supervisor::PausableClock;
+use crate::vm::supervisor::driver::{
+    ChannelLink, FirmwareEvent, GuestChannel, HaltReason, HypervisorFault, MachineDriver,
+    MachineLoad, MachineState, MachineStatus,
+};
+use crate::vm::supervisor::{PausableClock, Supervisor};
 use crate::vm::{HypervisorKind, MachinePlan, StartMode, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -242,8 +242,28 @@ impl MachineDriver for QemuMachine {
         bytes
     }
 
-    fn firmware(&self) -> Option<&dyn FirmwareMonitor> {
-        Some(self)
+    fn has_firmware_log(&self) -> bool {
+        true
+    }
+
+    fn read_firmware_log(&self) -> Result<Vec<FirmwareEvent>> {
+        lock(&self.firmware_log).read()
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.order(&system_reset {})
+    }
+
+    fn pause(&self) -> Result<()> {
+        self.order(&stop {})
+    }
+
+    fn go_on(&self) -> Result<()> {
+        self.order(&cont {})
+    }
+
+    fn found_no_room(&self) -> bool {
+        self.events().no_room
     }
 
     fn press_up(&self) -> Result<()> {
@@ -254,10 +274,7 @@ impl MachineDriver for QemuMachine {
         self.order(&system_powerdown {})
     }
 
-    fn open_channel(
-        self: Arc<Self>,
-        oversight: Arc<dyn MachineOversight>,
-    ) -> Result<Box<dyn GuestChannel>> {
+    fn open_channel(self: Arc<Self>, oversight: Arc<Supervisor>) -> Result<Box<dyn GuestChannel>> {
         Ok(Box::new(AgentChannel::new(self, &oversight)?))
     }
 
@@ -327,30 +344,6 @@ impl MachineDriver for QemuMachine {
 
     fn note_failed_start(&self, error: &Error) {
         (self.doubt)(error);
-    }
-}
-
-impl FirmwareMonitor for QemuMachine {
-    fn log(&self) -> Result<Vec<FirmwareEvent>> {
-        lock(&self.firmware_log).read()
-    }
-
-    fn reset(&self) -> Result<()> {
-        self.order(&system_reset {})
-    }
-}
-
-impl PauseControl for QemuMachine {
-    fn pause(&self) -> Result<()> {
-        self.order(&stop {})
-    }
-
-    fn go_on(&self) -> Result<()> {
-        self.order(&cont {})
-    }
-
-    fn found_no_room(&self) -> bool {
-        self.events().no_room
     }
 }
 

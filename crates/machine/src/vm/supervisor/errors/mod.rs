@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::disk_space;
 use super::judge::MachineVerdict;
 use crate::vm::HypervisorKind;
-use crate::vm::driver::GuestTimeout;
 use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
+use crate::vm::supervisor::driver::GuestTimeout;
 use winimg_base::error::{Error, Kind};
 
 /// Context of a message besides the observations.
