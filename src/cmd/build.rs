@@ -14,7 +14,7 @@ use crate::engine::earlier;
 use crate::engine::pause::{self, BuildPauses, PauseOptions};
 use crate::engine::{self, BuildRequest, EngineOutcome, FinishedBuild, ScratchDirs};
 use crate::page::REPORT;
-use crate::record::sign::Signers;
+use crate::record::sign::{SignOptions, Signers};
 use crate::record::{self, BuildManifest, manifest};
 use crate::report::{JsonLines, SinkGroup};
 use crate::usage;
@@ -64,7 +64,7 @@ pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
         layers: args.layers,
         fresh: args.fresh,
         from_cache: args.from_cache,
-        fingerprint: compute_fingerprint(args, opened, &ready.builder, context)?,
+        fingerprint: ready.fingerprint.clone(),
         verify: !args.no_verify,
         epoch: ready.epoch,
         store,
@@ -166,6 +166,8 @@ fn read_unchanged_output(output: &Path) -> Result<(Vec<FinishedArtifact>, String
 
 /// Prerequisites of a build, checked before anything is written.
 struct BuildSetup {
+    /// Hash of everything besides the disk that affects the output.
+    fingerprint: Digest,
     opened: recipe::OpenedRecipe,
     builder: String,
     signers: Signers,
@@ -185,10 +187,12 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let configured = context.host.said.builder_id.as_deref();
     let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
-    let signers = sign::open_signers(&args.sign, context)?;
+    let signing = sign::collect_options(&args.sign, context);
+    let signers = Signers::open(&signing, &context.cancel)?;
     let mut fetch = opened.fetch_options(&args.network, context);
     fetch.shared = shared_cache::open_for_layers(&args.shared, fetch.offline, context)?;
-    let epoch = sign::read_epoch()?;
+    let fixed_epoch = sign::read_fixed_epoch()?;
+    let epoch = fixed_epoch.unwrap_or_else(|| jiff::Timestamp::now().as_second());
     pause_options(args, context).check(&opened.plan)?;
     hypervisor::check_recipe(platform, &opened.recipe, context)?;
     let store = super::open_store(context)?;
@@ -216,7 +220,9 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let mut remarks = opened.remarks.clone();
     let age = opened.check_age(&store, Some(&output), args.allow_rollback, context)?;
     remarks.extend(age);
+    let fingerprint = compute_fingerprint(args, &opened, &builder, &signing, fixed_epoch)?;
     Ok(BuildSetup {
+        fingerprint,
         opened,
         builder,
         signers,
@@ -258,19 +264,20 @@ fn write_records(
     Ok(records)
 }
 
-/// Hash of everything besides the disk that affects the output.
+/// Hash of everything besides the disk that affects the output. `epoch` is the time of the files, if
+/// it is fixed.
 fn compute_fingerprint(
     args: &cli::BuildArgs,
     opened: &recipe::OpenedRecipe,
     builder: &str,
-    context: &CommandContext,
+    sign: &SignOptions,
+    epoch: Option<i64>,
 ) -> Result<Digest> {
     let mut keys = Vec::new();
-    let sign = sign::collect_options(&args.sign, context);
     for key in &sign.files {
         keys.push(io::compute_sha256(key)?.0);
     }
-    let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
+    let from_environment = sign.environment.as_ref().map_or("", Secret::expose);
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
     let lock = opened.lock.as_ref().map(|file| file.digest());
     Ok(Digest::of_json(&serde_json::json!({
@@ -285,7 +292,7 @@ fn compute_fingerprint(
         "sign_command": sign.command,
         "verified": !args.no_verify,
         "tried": args.tries,
-        "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),
+        "source_date_epoch": epoch.map(|seconds| seconds.to_string()),
     })))
 }
 
