@@ -2,11 +2,15 @@
 
 use winimg::doctor::{
     BuildFolder, DoctorConfiguration, DoctorFacts, DoctorReport, FolderSpace, HostClock,
-    HostHypervisor, HostProblem, KvmAccess, OperatingSystem, RecipeNeeds, StartedVm, check_host,
-    generate_schema,
+    HostProblem, OperatingSystem, RecipeNeeds, check_host, generate_schema,
 };
 
 use winimg_base::problem::Problem;
+use winimg_machine::vm::HostRequirements;
+use winimg_machine::vm::hyperv::doctor::check_report;
+use winimg_machine::vm::hyperv::{HostNeed, HostReport};
+use winimg_machine::vm::qemu::doctor::{KvmAccess, QemuFacts, QemuHost, StartedVm};
+use winimg_recipe::recipe::Firmware;
 
 use support::golden::schema_is_current;
 
@@ -41,15 +45,19 @@ fn room(what: BuildFolder, folder: &str, free: u64, volume: u64) -> FolderSpace 
 
 /// A host that has all.
 fn good(os_release: &str) -> DoctorFacts {
-    DoctorFacts {
-        system: OperatingSystem::from_os_release(os_release),
-        machines: HostHypervisor::Qemu {
+    let system = OperatingSystem::from_os_release(os_release);
+    let qemu = QemuHost {
+        qemu: Ok(QemuFacts {
             firmware: vec![("UEFI", started("kvm")), ("BIOS", started("kvm"))],
             kvm: KvmAccess::Usable,
             secure_boot: Ok("/usr/share/OVMF/OVMF_CODE_4M.ms.fd".into()),
             swtpm: Ok("swtpm 0.7.1".into()),
-        },
+        }),
         qemu_img: Some("qemu-img version 7.2.22".into()),
+    };
+    DoctorFacts {
+        machines: qemu.check(&system, None),
+        system,
         tesseract: Some("tesseract 5.3.0".into()),
         memory: Some(16 * GIB),
         processors: 8,
@@ -71,11 +79,15 @@ fn good(os_release: &str) -> DoctorFacts {
 
 /// The same without anything that packages bring.
 fn bare(os_release: &str) -> DoctorFacts {
-    DoctorFacts {
-        machines: HostHypervisor::NoQemu(absent("qemu-system-x86_64 is not in PATH")),
+    let good = good(os_release);
+    let qemu = QemuHost {
+        qemu: Err(absent("qemu-system-x86_64 is not in PATH")),
         qemu_img: None,
+    };
+    DoctorFacts {
+        machines: qemu.check(&good.system, None),
         tesseract: None,
-        ..good(os_release)
+        ..good
     }
 }
 
@@ -136,17 +148,21 @@ fn each_system_has_its_own_line_to_type() {
 #[test]
 fn a_small_host_and_a_recipe_that_asks_for_more() {
     let mut facts = good(DEBIAN);
-    facts.machines = HostHypervisor::Qemu {
-        firmware: vec![
-            ("UEFI", Err(absent("no UEFI firmware for QEMU was found"))),
-            ("BIOS", started("tcg")),
-        ],
-        kvm: KvmAccess::Denied,
-        secure_boot: Err(absent(
-            "no UEFI firmware with Secure Boot and enrolled keys was found",
-        )),
-        swtpm: Err(absent("swtpm is not in PATH")),
+    let qemu = QemuHost {
+        qemu: Ok(QemuFacts {
+            firmware: vec![
+                ("UEFI", Err(absent("no UEFI firmware for QEMU was found"))),
+                ("BIOS", started("tcg")),
+            ],
+            kvm: KvmAccess::Denied,
+            secure_boot: Err(absent(
+                "no UEFI firmware with Secure Boot and enrolled keys was found",
+            )),
+            swtpm: Err(absent("swtpm is not in PATH")),
+        }),
+        qemu_img: Some("qemu-img version 7.2.22".into()),
     };
+    facts.machines = qemu.check(&facts.system, None);
     facts.memory = Some(8 * GIB);
     facts.processors = 2;
     facts.rooms = vec![
@@ -168,11 +184,15 @@ fn a_small_host_and_a_recipe_that_asks_for_more() {
     facts.needs = Some(RecipeNeeds {
         memory: 8 * GIB,
         processors: 4,
-        secure_boot: true,
-        tpm: true,
         cache: 20 * GIB,
         output: 30 * GIB,
     });
+    let demanding = HostRequirements {
+        firmware: Firmware::Uefi,
+        secure_boot: true,
+        tpm: true,
+    };
+    facts.machines = qemu.check(&facts.system, Some(demanding));
     insta::assert_snapshot!(format!("{alone}\n--- with a recipe\n{}", text(&facts)));
 }
 
@@ -185,12 +205,17 @@ fn windows_and_hyper_v() {
         like: Vec::new(),
     };
     facts.memory = None;
-    facts.machines = HostHypervisor::HyperV {
+    facts.machines = check_report(HostReport {
         host: "Microsoft Windows Server 2022 Standard, 10.0.20348".into(),
-        has: vec!["the hypervisor is running".into()],
-        lacks: vec![("rights".into(), "run winimg from an elevated prompt".into())],
+        needs: vec![
+            HostNeed::Has("the hypervisor is running".into()),
+            HostNeed::Lacks {
+                what: "rights",
+                cure: "run winimg from an elevated prompt",
+            },
+        ],
         remarks: vec!["checkpoints are made".into()],
-    };
+    });
     facts.clock.is_kept = None;
     facts.clock.newest_file = facts.clock.now + 7200;
     insta::assert_snapshot!(text(&facts));

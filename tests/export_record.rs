@@ -6,8 +6,8 @@ use support::golden::schema_is_current;
 use winimg::export;
 use winimg::record::manifest::{
     BuildManifest, ExportSettings, ManifestArtifact, ManifestCloneCheck, ManifestHost,
-    ManifestInput, ManifestProof, ManifestRecipe, ManifestSchema, ManifestStep, ManifestWindows,
-    Tool, format_rfc3339, render_schema,
+    ManifestHypervisor, ManifestInput, ManifestProof, ManifestRecipe, ManifestSchema, ManifestStep,
+    ManifestWindows, Tool, format_rfc3339, render_schema,
 };
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
@@ -65,6 +65,10 @@ pub fn manifest() -> BuildManifest {
         ),
         finished: "2023-11-14T22:43:20Z".into(),
         host: ManifestHost {
+            hypervisor: Some(ManifestHypervisor {
+                name: "qemu".into(),
+                version: "7.2.22".into(),
+            }),
             qemu: "QEMU 7.2.22".into(),
             accelerator: "tcg".into(),
             remarks: vec!["/dev/kvm is there, but its machines crash".into()],

@@ -37,7 +37,7 @@ const DRIVER_PATHS: &str = r#"<DriverPaths>
 const LINT_CURE: &str = "if this file is known to work without it, set setup.lint = \"warn\"";
 
 /// Returns complaints about the recipe's own answer file, each at its line of the recipe and with
-/// the XML to paste. Without a platform, QEMU's requirements apply. Returns none if the recipe has
+/// the XML to paste. Without a platform, those of all platforms apply. Returns none if the recipe has
 /// no file of its own, or one that is not an answer file, which the lint reports.
 pub fn check_contract(
     template: &SourceText,
@@ -62,8 +62,8 @@ pub fn check_contract(
     let mut roots = documents.iter().map(Document::root_element);
     let has_stage = roots.clone().any(has_stage_command);
     let has_drivers = roots.any(has_driver_paths);
-    let needs_drivers =
-        recipe.machine.disk_bus == DiskBus::Virtio && platform != Some(HypervisorKind::HyperV);
+    let needs_drivers = recipe.machine.disk_bus == DiskBus::Virtio
+        && platform.is_none_or(|platform| platform.spec().needs_virtio);
     let stage = (!has_stage).then(|| report_missing_stage(root, own));
     let driver = (needs_drivers && !has_drivers).then(|| report_missing_driver(root, own));
     Ok(stage.into_iter().chain(driver).collect())

@@ -6,7 +6,7 @@ use clap::builder::Resettable;
 use clap::{Args, ValueEnum};
 
 use super::LockFileArgs;
-use winimg_machine::vm::Accel;
+use winimg_machine::vm::{Accel, HypervisorKind};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -50,11 +50,23 @@ pub struct RecipeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Virtual machine")]
 pub struct HypervisorArgs {
-    /// Hypervisor to run VMs on: qemu, or hyperv (the default on Windows)
-    ///
-    /// Cached layers are not shared between hypervisors.
-    #[arg(long, value_name = "NAME")]
+    // The text is that of a doc comment, with the names from the table.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = describe_hypervisors(),
+        long_help = format!(
+            "{}\n\nCached layers are not shared between hypervisors.",
+            describe_hypervisors()
+        )
+    )]
     pub hypervisor: Option<String>,
+}
+
+/// `Hypervisor to run VMs on: qemu, or hyperv (the default on Windows)`
+fn describe_hypervisors() -> String {
+    let names = HypervisorKind::ALL.map(HypervisorKind::name).join(", or ");
+    format!("Hypervisor to run VMs on: {names} (the default on Windows)")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

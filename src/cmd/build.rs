@@ -14,7 +14,7 @@ use crate::engine::earlier;
 use crate::engine::pause::{self, BuildPauses, PauseOptions};
 use crate::engine::{self, BuildRequest, EngineOutcome, FinishedBuild, ScratchDirs};
 use crate::page::REPORT;
-use crate::record::sign::Signers;
+use crate::record::sign::{SignOptions, Signers};
 use crate::record::{self, BuildManifest, manifest};
 use crate::report::{JsonLines, SinkGroup};
 use crate::usage;
@@ -33,8 +33,6 @@ use super::{
     CommandContext, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign,
     source, trial,
 };
-
-const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
     let started = SystemTime::now();
@@ -66,7 +64,7 @@ pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
         layers: args.layers,
         fresh: args.fresh,
         from_cache: args.from_cache,
-        fingerprint: compute_fingerprint(args, opened, &ready.builder, context)?,
+        fingerprint: ready.fingerprint.clone(),
         verify: !args.no_verify,
         epoch: ready.epoch,
         store,
@@ -168,6 +166,8 @@ fn read_unchanged_output(output: &Path) -> Result<(Vec<FinishedArtifact>, String
 
 /// Prerequisites of a build, checked before anything is written.
 struct BuildSetup {
+    /// Hash of everything besides the disk that affects the output.
+    fingerprint: Digest,
     opened: recipe::OpenedRecipe,
     builder: String,
     signers: Signers,
@@ -187,10 +187,12 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let configured = context.host.said.builder_id.as_deref();
     let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
-    let signers = sign::open_signers(&args.sign, context)?;
+    let signing = sign::collect_options(&args.sign, context);
+    let signers = Signers::open(&signing, &context.cancel)?;
     let mut fetch = opened.fetch_options(&args.network, context);
     fetch.shared = shared_cache::open_for_layers(&args.shared, fetch.offline, context)?;
-    let epoch = sign::read_epoch()?;
+    let fixed_epoch = sign::read_fixed_epoch()?;
+    let epoch = fixed_epoch.unwrap_or_else(|| jiff::Timestamp::now().as_second());
     pause_options(args, context).check(&opened.plan)?;
     hypervisor::check_recipe(platform, &opened.recipe, context)?;
     let store = super::open_store(context)?;
@@ -218,7 +220,9 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let mut remarks = opened.remarks.clone();
     let age = opened.check_age(&store, Some(&output), args.allow_rollback, context)?;
     remarks.extend(age);
+    let fingerprint = compute_fingerprint(args, &opened, &builder, &signing, fixed_epoch)?;
     Ok(BuildSetup {
+        fingerprint,
         opened,
         builder,
         signers,
@@ -260,19 +264,20 @@ fn write_records(
     Ok(records)
 }
 
-/// Hash of everything besides the disk that affects the output.
+/// Hash of everything besides the disk that affects the output. `epoch` is the time of the files, if
+/// it is fixed.
 fn compute_fingerprint(
     args: &cli::BuildArgs,
     opened: &recipe::OpenedRecipe,
     builder: &str,
-    context: &CommandContext,
+    sign: &SignOptions,
+    epoch: Option<i64>,
 ) -> Result<Digest> {
     let mut keys = Vec::new();
-    let sign = sign::collect_options(&args.sign, context);
     for key in &sign.files {
         keys.push(io::compute_sha256(key)?.0);
     }
-    let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
+    let from_environment = sign.environment.as_ref().map_or("", Secret::expose);
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
     let lock = opened.lock.as_ref().map(|file| file.digest());
     Ok(Digest::of_json(&serde_json::json!({
@@ -287,7 +292,7 @@ fn compute_fingerprint(
         "sign_command": sign.command,
         "verified": !args.no_verify,
         "tried": args.tries,
-        "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),
+        "source_date_epoch": epoch.map(|seconds| seconds.to_string()),
     })))
 }
 
@@ -333,7 +338,7 @@ fn open_events(output: &Path, args: &cli::BuildArgs) -> Result<Arc<dyn Sink>> {
 }
 
 /// Returns the Administrator's password from the file, from the environment, or a random one. It is
-/// only on the answer disc; but Hyper-V guests are reached by logging on, so theirs is kept in the
+/// only on the answer disc, except for guests that are reached by logging on: theirs is kept in the
 /// store for VMs booted from its layers.
 fn choose_password(
     file: Option<&Path>,
@@ -342,19 +347,19 @@ fn choose_password(
     shares: bool,
     cancel: &Cancel,
 ) -> Result<Secret> {
-    let password = match (read_password(file)?, platform) {
+    let password = match (read_password(file)?, platform.spec().kept_password) {
         (Some(given), _) => given,
-        (None, HypervisorKind::Qemu) => answer::generate_password()?,
-        (None, HypervisorKind::HyperV) if shares => {
-            let fact = "sharing layers of Hyper-V VMs needs a shared password, and none is set";
+        (None, None) => answer::generate_password()?,
+        (None, Some(_)) if shares => {
+            let fact = format!(
+                "sharing layers of {platform} VMs needs a shared password, and none is set"
+            );
             return Err(Error::new(Kind::Recipe, fact).at("--cache-remote").cure(
                 "set the same password on every runner: \
                  --admin-password-file or WINIMG_ADMIN_PASSWORD",
             ));
         }
-        (None, HypervisorKind::HyperV) => {
-            store.kept_secret(GUEST_PASSWORD, answer::generate_password, cancel)?
-        }
+        (None, Some(name)) => store.kept_secret(name, answer::generate_password, cancel)?,
     };
     answer::check_password(&password)?;
     Ok(password)

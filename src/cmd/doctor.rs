@@ -6,13 +6,11 @@ use std::time::UNIX_EPOCH;
 use crate::cli::{self, LockFileArgs, RecipeArgs};
 use crate::doctor::{
     BuildFolder, DoctorConfiguration, DoctorFacts, DoctorReport, DoctorSetting, FolderSpace,
-    HostClock, HostHypervisor, HostProblem, OperatingSystem, RecipeNeeds, check_host,
+    HostClock, OperatingSystem, RecipeNeeds, check_host,
 };
 use crate::export::estimate;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::remove_secrets;
-use winimg_machine::vm::hyperv::{HostNeed, HyperVHypervisor};
-use winimg_machine::vm::{Accel, HypervisorKind, screen::ocr};
+use winimg_machine::vm::{Accel, HostInspection, HostRequirements, HypervisorKind, screen::ocr};
 use winimg_supply::fetch::broken_proxies;
 
 use super::{CommandContext, host, hypervisor, inputs, print, print_json, recipe};
@@ -77,7 +75,7 @@ fn collect_facts(
     system: OperatingSystem,
     platform: HypervisorKind,
     accel: Accel,
-    needs: Option<RecipeNeeds>,
+    needs: Option<(RecipeNeeds, HostRequirements)>,
     args: &cli::DoctorArgs,
     context: &CommandContext,
 ) -> DoctorFacts {
@@ -101,16 +99,17 @@ fn collect_facts(
     let unread = context.host.proxies.find_invalid_exceptions(&variable);
     let broken = broken_proxies(&variable).into_iter().chain(unread);
     DoctorFacts {
-        machines: match platform {
-            HypervisorKind::Qemu => probe_qemu(accel, context),
-            HypervisorKind::HyperV => probe_hyperv(accel, context),
-        },
-        qemu_img: probe_qemu_img(),
+        machines: (platform.spec().inspect_host)(&HostInspection {
+            system: &system,
+            accel,
+            needs: needs.as_ref().map(|(_, machine)| *machine),
+            cancel: &context.cancel,
+        }),
         tesseract: ocr::read_version(),
         memory: read_memory(),
         processors: std::thread::available_parallelism().map_or(1, |n| n.get()),
         rooms: measure_folders(args, context),
-        needs,
+        needs: needs.map(|(needs, _)| needs),
         proxies,
         broken_proxies: broken
             .map(|text| text.lines().next().unwrap_or_default().into())
@@ -138,101 +137,6 @@ fn hide_user(address: &str) -> String {
         .split_once("://")
         .map(|(scheme, _)| format!("{scheme}://"));
     format!("{}…@{host}", scheme.unwrap_or_default())
-}
-
-fn probe_qemu_img() -> Option<String> {
-    let mut tool = std::process::Command::new("qemu-img");
-    remove_secrets(&mut tool);
-    let output = tool.arg("--version").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().map(str::to_owned)
-}
-
-fn probe_hyperv(accel: Accel, context: &CommandContext) -> HostHypervisor {
-    let found = match HyperVHypervisor::find()
-        .and_then(|found| found.inspect_host(accel, &context.cancel))
-    {
-        Ok(found) => found,
-        Err(error) => return HostHypervisor::NoHyperV(HostProblem::from(&error)),
-    };
-    let (mut has, mut lacks) = (Vec::new(), Vec::new());
-    for need in found.needs {
-        match need {
-            HostNeed::Has(what) => has.push(what),
-            HostNeed::Lacks { what, cure } => lacks.push((what.to_owned(), cure.to_owned())),
-        }
-    }
-    HostHypervisor::HyperV {
-        host: found.host,
-        has,
-        lacks,
-        remarks: found.remarks,
-    }
-}
-
-#[cfg(not(unix))]
-fn probe_qemu(_: Accel, _: &CommandContext) -> HostHypervisor {
-    let problem = winimg_base::problem::Problem::new("winimg does not support it on Windows hosts");
-    HostHypervisor::NoQemu(HostProblem {
-        problem: Box::new(problem.cure("omit --hypervisor to use Hyper-V")),
-        is_absent: false,
-    })
-}
-
-/// Boots a VM with each firmware, and finds Secure Boot firmware and swtpm.
-#[cfg(unix)]
-fn probe_qemu(accel: Accel, context: &CommandContext) -> HostHypervisor {
-    use crate::doctor::StartedVm;
-    use winimg_machine::vm::Hypervisor as _;
-    use winimg_machine::vm::qemu::{QemuHypervisor, firmware, tpm};
-    use winimg_recipe::recipe::Firmware;
-
-    let qemu = match QemuHypervisor::find() {
-        Ok(qemu) => qemu,
-        Err(error) => return HostHypervisor::NoQemu(HostProblem::from(&error)),
-    };
-    let secure_boot = firmware::find(&firmware::FirmwarePaths::from_system(), true);
-    HostHypervisor::Qemu {
-        firmware: [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)]
-            .into_iter()
-            .map(|(name, firmware)| {
-                let started = qemu
-                    .probe(accel, firmware, &context.cancel)
-                    .map(|probe| StartedVm {
-                        version: probe.version,
-                        accel: probe.accel,
-                        remarks: probe.remarks,
-                    })
-                    .map_err(|error| HostProblem::from(&error));
-                (name, started)
-            })
-            .collect(),
-        kvm: probe_kvm(accel),
-        secure_boot: secure_boot
-            .map(|pair| pair.code.display().to_string())
-            .map_err(|error| HostProblem::from(&error)),
-        swtpm: tpm::find()
-            .map(|program| format!("swtpm {}", program.version))
-            .map_err(|error| HostProblem::from(&error)),
-    }
-}
-
-#[cfg(unix)]
-fn probe_kvm(accel: Accel) -> crate::doctor::KvmAccess {
-    use crate::doctor::KvmAccess;
-
-    if !cfg!(target_os = "linux") || !matches!(accel, Accel::Auto | Accel::Kvm) {
-        return KvmAccess::Elsewhere;
-    }
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm");
-    match opened.map_err(|e| e.kind()) {
-        Ok(_) => KvmAccess::Usable,
-        Err(std::io::ErrorKind::PermissionDenied) => KvmAccess::Denied,
-        Err(_) => KvmAccess::Absent,
-    }
 }
 
 /// Returns the host's memory in bytes, if it has /proc/meminfo (proc_meminfo(5)).
@@ -308,8 +212,8 @@ fn read_modified(path: &Path) -> Option<i64> {
 /// Estimated bytes of an installed Windows Server with updates; the disk may grow to its full size.
 const WINDOWS: u64 = 16 << 30;
 
-/// Returns the recipe's requirements, with its lock if it exists.
-fn collect_needs(path: &Path, context: &CommandContext) -> Result<RecipeNeeds> {
+/// Returns the requirements of the recipe, with its lock if it exists, and of its VM.
+fn collect_needs(path: &Path, context: &CommandContext) -> Result<(RecipeNeeds, HostRequirements)> {
     let asked = RecipeArgs {
         recipe: path.to_path_buf(),
         ..RecipeArgs::default()
@@ -330,13 +234,12 @@ fn collect_needs(path: &Path, context: &CommandContext) -> Result<RecipeNeeds> {
         .map(|locked| locked.size)
         .sum();
     let data = machine.disk_size.min(WINDOWS);
-    Ok(RecipeNeeds {
+    let needs = RecipeNeeds {
         memory: machine.memory,
         processors: usize::try_from(machine.cpus).unwrap_or(1),
-        secure_boot: machine.secure_boot,
-        tpm: machine.tpm,
         // The sealed disk grows beside its layers.
         cache: missing + data,
         output: data + estimate(data, &recipe.outputs).most,
-    })
+    };
+    Ok((needs, machine.into()))
 }

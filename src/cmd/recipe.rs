@@ -10,7 +10,7 @@ use crate::cli::{LockFileArgs, NetworkArgs, RecipeArgs};
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
-use winimg_machine::vm::{self, HypervisorKind};
+use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::lock::{self, LockComparison, LockFile, RecipeLock};
 use winimg_recipe::plan::{self, BuildPlan};
 use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
@@ -46,7 +46,7 @@ pub enum RecipePurpose {
     /// Fetch the inputs: check nothing here, as fetching checks each input.
     Fetch,
     /// Preview a build: a missing local file is a warning, as the build may run on another host.
-    /// Without a platform, errors that only concern QEMU are warnings, too.
+    /// Without a platform, errors that only concern some of them are warnings, too.
     Files(Option<HypervisorKind>),
     /// Build: a missing requirement is an error.
     Build(HypervisorKind),
@@ -259,15 +259,20 @@ fn check_host(
     if diagnostics.has_errors() {
         return;
     }
-    let agent = match platform {
-        Some(HypervisorKind::HyperV) => None,
-        Some(HypervisorKind::Qemu) => vm::lacks_agent(recipe),
-        None => vm::lacks_agent(recipe).map(|d| Diagnostic {
-            severity: Severity::Warning,
-            ..d
-        }),
-    };
-    diagnostics.0.extend(agent);
+    match platform {
+        Some(platform) => diagnostics
+            .0
+            .extend((platform.spec().find_missing_agent)(recipe)),
+        None => diagnostics.0.extend(
+            HypervisorKind::ALL
+                .iter()
+                .filter_map(|platform| (platform.spec().find_missing_agent)(recipe))
+                .map(|d| Diagnostic {
+                    severity: Severity::Warning,
+                    ..d
+                }),
+        ),
+    }
     if matches!(look, RecipePurpose::Files(_)) {
         diagnostics.0.extend(plan::warn_unused(recipe));
         let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);

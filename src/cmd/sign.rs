@@ -126,10 +126,19 @@ pub(super) fn read_secret(name: &str) -> Option<Secret> {
 
 /// Returns SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
 pub(super) fn read_epoch() -> Result<i64> {
-    match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text.parse().map_err(|_| {
-            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
-        }),
-        Err(_) => Ok(jiff::Timestamp::now().as_second()),
+    let fixed = read_fixed_epoch()?;
+    Ok(fixed.unwrap_or_else(|| jiff::Timestamp::now().as_second()))
+}
+
+/// Returns SOURCE_DATE_EPOCH, if it is set.
+pub(super) fn read_fixed_epoch() -> Result<Option<i64>> {
+    let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(seconds) => Ok(Some(seconds)),
+        Err(_) => Err(
+            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text),
+        ),
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{
     BuildFolder, CheckState, CheckTopic, DoctorFacts, FolderSpace, HostCheck, HostClock,
-    HostHypervisor, HostProblem, HostProgram, KvmAccess, OperatingSystem, RecipeNeeds, StartedVm,
+    OperatingSystem, RecipeNeeds,
 };
+use winimg_machine::host::HostProgram;
 
 /// Default memory of a VM in bytes (docs/recipe.md).
 const MACHINE: u64 = 4 << 30;
@@ -22,27 +23,8 @@ const SKEW: i64 = 300;
 
 /// Returns all checks in display order.
 pub fn check_host(facts: &DoctorFacts) -> Vec<HostCheck> {
-    let mut checks = check_machines(facts);
-    if !matches!(
-        facts.machines,
-        HostHypervisor::HyperV { .. } | HostHypervisor::NoHyperV(_)
-    ) {
-        checks.push(check_program(
-            facts.qemu_img.clone(),
-            CheckState::Missing,
-            &facts.system,
-            HostProgram::QemuImg,
-        ));
-    }
-    checks.push(check_program(
-        facts
-            .tesseract
-            .as_ref()
-            .map(|version| format!("{version} (reads text from the screen when a VM hangs)")),
-        CheckState::Advice,
-        &facts.system,
-        HostProgram::Tesseract,
-    ));
+    let mut checks = facts.machines.clone();
+    checks.push(check_tesseract(facts));
     checks.extend(check_memory(facts));
     checks.push(check_processors(facts));
     checks.extend(check_rooms(&facts.rooms, facts.needs.as_ref()));
@@ -50,236 +32,29 @@ pub fn check_host(facts: &DoctorFacts) -> Vec<HostCheck> {
         facts
             .proxies
             .iter()
-            .map(|proxy| create_good(CheckTopic::Proxy, format!("proxy for {proxy}"))),
+            .map(|proxy| HostCheck::good(CheckTopic::Proxy, format!("proxy for {proxy}"))),
     );
-    checks.extend(facts.broken_proxies.iter().map(|fact| HostCheck {
-        cure: Some("set it to a URL such as http://proxy.example.com:3128".into()),
-        ..check(CheckTopic::Proxy, CheckState::Missing, fact.clone())
+    checks.extend(facts.broken_proxies.iter().map(|fact| {
+        HostCheck::new(CheckTopic::Proxy, CheckState::Missing, fact)
+            .with_cure("set it to a URL such as http://proxy.example.com:3128")
     }));
     checks.push(check_clock(&facts.clock, &facts.system));
     checks
 }
 
-fn check(about: CheckTopic, state: CheckState, found: String) -> HostCheck {
-    HostCheck {
-        about,
-        state,
-        found,
-        remarks: Vec::new(),
-        cure: None,
-    }
-}
-
-fn create_good(about: CheckTopic, found: String) -> HostCheck {
-    check(about, CheckState::Good, found)
-}
-
-fn check_program(
-    found: Option<String>,
-    unless: CheckState,
-    system: &OperatingSystem,
-    program: HostProgram,
-) -> HostCheck {
-    let (about, lacking) = match program {
-        HostProgram::Tesseract => (
-            CheckTopic::Tesseract,
+fn check_tesseract(facts: &DoctorFacts) -> HostCheck {
+    let topic = CheckTopic::Tesseract;
+    match &facts.tesseract {
+        Some(version) => HostCheck::good(
+            topic,
+            format!("{version} (reads text from the screen when a VM hangs)"),
+        ),
+        None => HostCheck::new(
+            topic,
+            CheckState::Advice,
             "tesseract is not in PATH: errors cannot quote the screen of a VM that hangs",
-        ),
-        _ => (CheckTopic::QemuImg, "qemu-img is not in PATH"),
-    };
-    match found {
-        Some(found) => create_good(about, found),
-        None => HostCheck {
-            cure: Some(system.install(program)),
-            ..check(about, unless, lacking.into())
-        },
-    }
-}
-
-fn check_machines(facts: &DoctorFacts) -> Vec<HostCheck> {
-    let (system, needs) = (&facts.system, facts.needs.as_ref());
-    match &facts.machines {
-        HostHypervisor::NoQemu(trouble) => vec![report_missing(
-            CheckTopic::Qemu,
-            "QEMU",
-            trouble,
-            system,
-            Some(HostProgram::Qemu),
-        )],
-        HostHypervisor::NoHyperV(trouble) => {
-            vec![report_missing(
-                CheckTopic::HyperV,
-                "Hyper-V",
-                trouble,
-                system,
-                None,
-            )]
-        }
-        HostHypervisor::HyperV {
-            host,
-            has,
-            lacks,
-            remarks,
-        } => check_hyperv(host, has, lacks, remarks),
-        HostHypervisor::Qemu {
-            firmware,
-            kvm,
-            secure_boot,
-            swtpm,
-        } => {
-            let mut checks: Vec<HostCheck> = firmware
-                .iter()
-                .map(|(name, found)| check_started(name, found, system))
-                .collect();
-            checks.extend(check_acceleration(*kvm, system));
-            checks.push(check_extra(
-                CheckTopic::SecureBoot,
-                "Secure Boot",
-                secure_boot,
-                choose_state(needs.is_some_and(|n| n.secure_boot)),
-                system.install(HostProgram::Ovmf),
-            ));
-            checks.push(check_extra(
-                CheckTopic::Tpm,
-                "TPM",
-                swtpm,
-                choose_state(needs.is_some_and(|n| n.tpm)),
-                system.install(HostProgram::Swtpm),
-            ));
-            checks
-        }
-    }
-}
-
-fn choose_state(is_needed: bool) -> CheckState {
-    if is_needed {
-        CheckState::Missing
-    } else {
-        CheckState::Advice
-    }
-}
-
-fn check_hyperv(
-    host: &str,
-    has: &[String],
-    lacks: &[(String, String)],
-    remarks: &[String],
-) -> Vec<HostCheck> {
-    let mut checks = vec![HostCheck {
-        remarks: remarks.to_vec(),
-        ..create_good(CheckTopic::HyperV, host.into())
-    }];
-    checks.extend(
-        has.iter()
-            .map(|has| create_good(CheckTopic::HyperV, has.clone())),
-    );
-    checks.extend(lacks.iter().map(|(what, cure)| HostCheck {
-        cure: Some(cure.clone()),
-        ..check(CheckTopic::HyperV, CheckState::Missing, what.clone())
-    }));
-    checks
-}
-
-/// Returns a failed check with the problem's details and further lines as remarks.
-fn fail_check(
-    about: CheckTopic,
-    state: CheckState,
-    name: &str,
-    trouble: &HostProblem,
-) -> HostCheck {
-    let problem = &trouble.problem;
-    HostCheck {
-        remarks: problem
-            .list_details()
-            .into_iter()
-            .map(|(name, value)| format!("{name}: {value}"))
-            .chain(problem.lines.iter().cloned())
-            .collect(),
-        ..check(about, state, format!("{name}: {}", problem.fact))
-    }
-}
-
-/// Returns a missing requirement. An absent program is fixed by installing its package, anything
-/// else by the error's own cure.
-fn report_missing(
-    about: CheckTopic,
-    name: &str,
-    trouble: &HostProblem,
-    system: &OperatingSystem,
-    program: Option<HostProgram>,
-) -> HostCheck {
-    let package = program
-        .filter(|_| trouble.is_absent)
-        .map(|program| system.install(program));
-    HostCheck {
-        cure: package.or_else(|| trouble.problem.cures.first().cloned()),
-        ..fail_check(about, CheckState::Missing, name, trouble)
-    }
-}
-
-fn check_started(
-    name: &str,
-    found: &Result<StartedVm, HostProblem>,
-    system: &OperatingSystem,
-) -> HostCheck {
-    match found {
-        Ok(started) => HostCheck {
-            remarks: started.remarks.clone(),
-            ..create_good(
-                CheckTopic::Qemu,
-                format!("{name}: {} with {}", started.version, started.accel),
-            )
-        },
-        Err(trouble) => report_missing(
-            CheckTopic::Qemu,
-            name,
-            trouble,
-            system,
-            Some(HostProgram::Ovmf),
-        ),
-    }
-}
-
-fn check_acceleration(kvm: KvmAccess, system: &OperatingSystem) -> Option<HostCheck> {
-    let (found, cure) = match kvm {
-        KvmAccess::Usable => {
-            return Some(create_good(
-                CheckTopic::Kvm,
-                "KVM: /dev/kvm can be opened".into(),
-            ));
-        }
-        KvmAccess::Elsewhere => return None,
-        KvmAccess::Denied => (
-            "KVM: this user may not open /dev/kvm, so builds are many times slower",
-            "sudo usermod -aG kvm $USER, and log in again",
-        ),
-        KvmAccess::Absent if system.is_windows() => return None,
-        KvmAccess::Absent => (
-            "KVM: there is no /dev/kvm, so builds are many times slower",
-            "enable virtualization in the firmware (in a VM: nested virtualization), \
-             then sudo modprobe -a kvm_intel kvm_amd",
-        ),
-    };
-    Some(HostCheck {
-        cure: Some(cure.into()),
-        ..check(CheckTopic::Kvm, CheckState::Advice, found.into())
-    })
-}
-
-/// Checks a feature that only some recipes need.
-fn check_extra(
-    about: CheckTopic,
-    name: &str,
-    found: &Result<String, HostProblem>,
-    unless: CheckState,
-    cure: String,
-) -> HostCheck {
-    match found {
-        Ok(found) => create_good(about, format!("{name}: {found}")),
-        Err(trouble) => HostCheck {
-            cure: Some(cure),
-            ..fail_check(about, unless, name, trouble)
-        },
+        )
+        .with_cure(facts.system.install(HostProgram::Tesseract)),
     }
 }
 
@@ -293,7 +68,7 @@ fn check_memory(facts: &DoctorFacts) -> Option<HostCheck> {
     let whole = format!("memory: {}", format_gib(memory));
     let machine = asked.unwrap_or(MACHINE);
     Some(if memory >= machine + HOST {
-        create_good(CheckTopic::Memory, whole)
+        HostCheck::good(CheckTopic::Memory, whole)
     } else {
         let state = match asked {
             Some(_) => CheckState::Missing,
@@ -304,25 +79,21 @@ fn check_memory(facts: &DoctorFacts) -> Option<HostCheck> {
             format_gib(machine),
             format_gib(HOST)
         );
-        HostCheck {
-            cure: Some("set a smaller `memory` under [machine], or build on a larger host".into()),
-            ..check(CheckTopic::Memory, state, found)
-        }
+        HostCheck::new(CheckTopic::Memory, state, found)
+            .with_cure("set a smaller `memory` under [machine], or build on a larger host")
     })
 }
 
 fn check_processors(facts: &DoctorFacts) -> HostCheck {
     let found = format!("processors: {}", facts.processors);
     match facts.needs.as_ref().map(|needs| needs.processors) {
-        Some(asked) if asked > facts.processors => HostCheck {
-            cure: Some(format!("set `cpus = {}` under [machine]", facts.processors)),
-            ..check(
-                CheckTopic::Processors,
-                CheckState::Advice,
-                format!("{found}; the recipe's VM has {asked}"),
-            )
-        },
-        _ => create_good(CheckTopic::Processors, found),
+        Some(asked) if asked > facts.processors => HostCheck::new(
+            CheckTopic::Processors,
+            CheckState::Advice,
+            format!("{found}; the recipe's VM has {asked}"),
+        )
+        .with_cure(format!("set `cpus = {}` under [machine]", facts.processors)),
+        _ => HostCheck::good(CheckTopic::Processors, found),
     }
 }
 
@@ -368,22 +139,18 @@ fn check_volume(rooms: &[&FolderSpace], needs: Option<&RecipeNeeds>) -> HostChec
         names.join(", ")
     );
     if free >= wanted {
-        return create_good(CheckTopic::Room, found);
+        return HostCheck::good(CheckTopic::Room, found);
     }
     let whose = match needs {
         Some(_) => "this recipe",
         None => "a first build",
     };
-    HostCheck {
-        cure: Some(
-            "winimg cache prune, or another folder: `dir` under [cache], --output, TMPDIR".into(),
-        ),
-        ..check(
-            CheckTopic::Room,
-            CheckState::Advice,
-            format!("{found}; {whose} may need {}", format_gib(wanted)),
-        )
-    }
+    HostCheck::new(
+        CheckTopic::Room,
+        CheckState::Advice,
+        format!("{found}; {whose} may need {}", format_gib(wanted)),
+    )
+    .with_cure("winimg cache prune, or another folder: `dir` under [cache], --output, TMPDIR")
 }
 
 /// Returns the bytes that a build may need in a folder.
@@ -423,10 +190,7 @@ fn check_clock(clock: &HostClock, system: &OperatingSystem) -> HostCheck {
                  a wrong clock breaks certificates and signatures"
             ),
         ),
-        _ => return create_good(CheckTopic::Clock, format!("clock: {date}")),
+        _ => return HostCheck::good(CheckTopic::Clock, format!("clock: {date}")),
     };
-    HostCheck {
-        cure: Some(cure.into()),
-        ..check(CheckTopic::Clock, state, found)
-    }
+    HostCheck::new(CheckTopic::Clock, state, found).with_cure(cure)
 }

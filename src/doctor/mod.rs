@@ -5,24 +5,20 @@
 //! `missing`.
 
 mod checks;
-mod system;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use winimg_base::error::Error;
-use winimg_base::problem::Problem;
-
 pub use checks::{FIRST_BUILD, HOST, check_host};
-pub use system::{HostProgram, OperatingSystem};
+pub use winimg_machine::host::{CheckState, CheckTopic, HostCheck, HostProblem, OperatingSystem};
 
 /// Facts about a host.
 #[derive(Clone, Debug)]
 pub struct DoctorFacts {
     pub system: OperatingSystem,
-    pub machines: HostHypervisor,
+    /// Checks of the hypervisor.
+    pub machines: Vec<HostCheck>,
     /// First line of its version output.
-    pub qemu_img: Option<String>,
     pub tesseract: Option<String>,
     /// Bytes.
     pub memory: Option<u64>,
@@ -35,67 +31,6 @@ pub struct DoctorFacts {
     /// Unusable proxies, a sentence each.
     pub broken_proxies: Vec<String>,
     pub clock: HostClock,
-}
-
-/// Hypervisor of this host.
-#[derive(Clone, Debug)]
-pub enum HostHypervisor {
-    Qemu {
-        /// Each firmware with the result of booting a VM with it.
-        firmware: Vec<(&'static str, Result<StartedVm, HostProblem>)>,
-        kvm: KvmAccess,
-        /// Path of the firmware.
-        secure_boot: Result<String, HostProblem>,
-        /// Its version.
-        swtpm: Result<String, HostProblem>,
-    },
-    /// There is no QEMU, or it cannot be used.
-    NoQemu(HostProblem),
-    HyperV {
-        host: String,
-        has: Vec<String>,
-        /// Missing requirements, each with its cure.
-        lacks: Vec<(String, String)>,
-        remarks: Vec<String>,
-    },
-    NoHyperV(HostProblem),
-}
-
-#[derive(Clone, Debug)]
-pub struct StartedVm {
-    /// `QEMU 7.2.22`
-    pub version: String,
-    pub accel: String,
-    pub remarks: Vec<String>,
-}
-
-/// Reason why something on the host cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostProblem {
-    pub problem: Box<Problem>,
-    /// It is not installed: installing its package fixes it.
-    pub is_absent: bool,
-}
-
-impl From<&Error> for HostProblem {
-    fn from(error: &Error) -> Self {
-        Self {
-            problem: Box::new(error.problem().clone()),
-            is_absent: error.is_absent(),
-        }
-    }
-}
-
-/// Hardware acceleration on Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KvmAccess {
-    Usable,
-    /// There is no `/dev/kvm`.
-    Absent,
-    /// It exists, but this user may not open it.
-    Denied,
-    /// Not Linux.
-    Elsewhere,
 }
 
 /// A folder that a build writes to.
@@ -121,8 +56,6 @@ pub enum BuildFolder {
 pub struct RecipeNeeds {
     pub memory: u64,
     pub processors: usize,
-    pub secure_boot: bool,
-    pub tpm: bool,
     /// Bytes in the cache: layers, and missing inputs whose size the lock gives.
     pub cache: u64,
     /// Maximum bytes in the output folder.
@@ -170,47 +103,6 @@ pub struct DoctorSetting {
     pub value: String,
     /// File, line and column.
     pub from: String,
-}
-
-/// Result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct HostCheck {
-    pub about: CheckTopic,
-    pub state: CheckState,
-    /// Human-readable line.
-    pub found: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<String>,
-    /// Fix on this system, if known: usually a command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cure: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckTopic {
-    Qemu,
-    QemuImg,
-    HyperV,
-    Kvm,
-    SecureBoot,
-    Tpm,
-    Tesseract,
-    Memory,
-    Processors,
-    Room,
-    Proxy,
-    Clock,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckState {
-    Good,
-    /// A build works without it, but slower or with less diagnostics.
-    Advice,
-    /// A build does not work without it.
-    Missing,
 }
 
 impl DoctorReport {

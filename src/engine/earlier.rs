@@ -19,18 +19,31 @@ use winimg_base::io;
 pub const FOLDER: &str = "earlier";
 /// The record that marks a finished image.
 pub const MANIFEST: &str = "manifest.json";
+pub const CYCLONEDX: &str = "sbom.cdx.json";
+pub const SPDX: &str = "sbom.spdx.json";
+pub const PROVENANCE: &str = "provenance.intoto.json";
+pub const MANIFEST_SIG: &str = "manifest.json.sig";
+pub const MANIFEST_MINISIG: &str = "manifest.json.minisig";
+pub const PROVENANCE_MINISIG: &str = "provenance.intoto.json.minisig";
+pub const PROVENANCE_DSSE: &str = "provenance.dsse.json";
+pub const PROVENANCE_BUNDLE: &str = "provenance.sigstore.json";
+pub const PACKER_MANIFEST: &str = "packer-manifest.json";
+pub const PUBLISHED: &str = "published.json";
+/// All signatures of the records.
+pub const SIGNATURES: [&str; 5] = [
+    MANIFEST_SIG,
+    MANIFEST_MINISIG,
+    PROVENANCE_MINISIG,
+    PROVENANCE_DSSE,
+    PROVENANCE_BUNDLE,
+];
 /// Records that accumulate across images.
-const CONTINUED: [&str; 2] = ["packer-manifest.json", "published.json"];
-/// Records other than the artifacts and the manifest.
-const RECORDS: [&str; 13] = [
-    "sbom.cdx.json",
-    "sbom.spdx.json",
-    "provenance.intoto.json",
-    "manifest.json.sig",
-    "manifest.json.minisig",
-    "provenance.intoto.json.minisig",
-    "provenance.dsse.json",
-    "provenance.sigstore.json",
+const CONTINUED: [&str; 2] = [PACKER_MANIFEST, PUBLISHED];
+/// Results other than the artifacts, the signatures and the manifest.
+const OTHERS: [&str; 8] = [
+    CYCLONEDX,
+    SPDX,
+    PROVENANCE,
     usage::FILE,
     REPORT,
     "logs",
@@ -67,7 +80,7 @@ impl EarlierImage {
     /// Returns the names of the results' files and folders, the manifest last.
     fn list_results(&self) -> Vec<&str> {
         let artifacts = self.artifacts.iter();
-        let records = RECORDS.into_iter().chain(CONTINUED);
+        let records = OTHERS.into_iter().chain(SIGNATURES).chain(CONTINUED);
         let mut names: Vec<&str> = artifacts
             .filter_map(|artifact| entry_of(&artifact.file))
             .collect();

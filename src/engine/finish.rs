@@ -163,9 +163,11 @@ pub fn export(
 /// Copies the screenshots for the build's report. A failure is only a warning.
 pub fn keep_screens(session: &BuildSession) {
     let request = session.request;
-    if let Err(e) = evidence::keep_screens(&session.run_dir, &request.output) {
-        request
-            .sink
-            .warn(format!("could not save the screenshots: {e}"));
+    let warning = match evidence::keep_screens(&session.run_dir, &request.output) {
+        Ok(left_out) => evidence::describe_left_out(left_out),
+        Err(e) => Some(format!("could not save the screenshots: {e}")),
+    };
+    if let Some(warning) = warning {
+        request.sink.warn(warning);
     }
 }

@@ -30,9 +30,10 @@ pub struct GuestCommands {
 pub fn collect_commands(recipe: &Recipe, platform: HypervisorKind) -> Result<GuestCommands> {
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
-    let drivers = match platform {
-        HypervisorKind::Qemu => recipe.setup.drivers.as_slice(),
-        HypervisorKind::HyperV => &[],
+    let drivers = if platform.spec().needs_virtio {
+        recipe.setup.drivers.as_slice()
+    } else {
+        &[]
     };
     Ok(GuestCommands {
         setup: answer::list_commands(&template, recipe)?,

@@ -254,8 +254,7 @@ pub fn select_inputs<'r>(
 ) -> impl Iterator<Item = RecipeInput<'r>> {
     recipe.inputs().filter(move |input| match &input.id {
         InputId::Iso => true,
-        // The virtio drivers and the agent are only for QEMU.
-        InputId::Virtio => platform != Some(HypervisorKind::HyperV),
+        InputId::Virtio => platform.is_none_or(|platform| platform.spec().needs_virtio),
         InputId::Component(name) => {
             let mut entries = plan.payload.iter();
             entries.any(|entry| entry.component() == Some(name.as_str()))

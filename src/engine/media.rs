@@ -9,7 +9,6 @@ use crate::export::GuestFacts;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
-use winimg_base::io;
 use winimg_base::text::{Secret, SourceText as Template};
 use winimg_formats::driver;
 use winimg_formats::iso::{self, CdImage, DiscSource, DiscTree};
@@ -17,12 +16,11 @@ use winimg_formats::udf::Medium;
 use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::plan::{self, chain::hash_listing};
-use winimg_recipe::recipe::{Firmware, InputId, Recipe};
+use winimg_recipe::recipe::{InputId, Recipe};
 use winimg_supply::store::StoredBlob;
 
 /// The answer disc's name in the working directory. It contains the build's password.
 pub const ANSWER_DISC: &str = "answer.iso";
-const INSTALL_COPY: &str = "install.iso";
 
 /// Facts about the install medium, and the answer disc to write for it.
 pub struct InstallMedia {
@@ -165,34 +163,18 @@ pub fn write_discs(
     iso::write(&disc, &answer)?;
     answer::check_disc(&Medium::open(&answer)?)?;
     let iso = inputs.require_iso()?.path();
-    let (install, remark) = match recipe.machine.firmware {
-        Firmware::Bios if platform == HypervisorKind::HyperV => {
-            let copy = work.join(INSTALL_COPY);
-            io::copy(iso, &copy)?;
-            (CdImage::raw(&copy), None)
-        }
-        Firmware::Bios => (CdImage::raw(iso), None),
-        Firmware::Uefi => {
-            let made = match platform {
-                HypervisorKind::Qemu => {
-                    iso::overlay_without_prompt(iso, &work.join("install.qcow2"))?
-                }
-                // Hyper-V accepts only plain ISOs, by file name extension.
-                HypervisorKind::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
-            };
-            (made.disc, made.remark)
-        }
-    };
+    let medium = (platform.spec().prepare_medium)(iso, recipe.machine.firmware, work)?;
     Ok(InstallDiscs {
-        install,
+        install: medium.disc,
         answer,
         room: media.image.size,
-        remark: remark.map(|remark| format!("cannot remove the medium's boot prompt: {remark}")),
+        remark: medium
+            .remark
+            .map(|remark| format!("cannot remove the medium's boot prompt: {remark}")),
     })
 }
 
-/// Collects the facts for the answer file. Hyper-V needs no driver folders: Windows includes the
-/// drivers, and PowerShell Direct needs no agent (Microsoft: PowerShell Direct).
+/// Collects the facts for the answer file.
 fn collect_facts(
     recipe: &Recipe,
     found: &MediaFacts,
@@ -206,7 +188,7 @@ fn collect_facts(
         &recipe.setup,
         password,
     )?;
-    if platform == HypervisorKind::HyperV {
+    if !platform.spec().needs_virtio {
         facts.drivers.clear();
     }
     Ok(facts)

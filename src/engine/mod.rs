@@ -131,6 +131,7 @@ fn run_phases(session: &mut BuildSession) -> Result<EngineOutcome> {
         key: keeps.then_some(key),
         inputs,
         media,
+        platform: session.platform(),
         probe: notes.probe.unwrap_or_default(),
         steps: notes.steps,
         resumed: resumed.map(|resumed| resumed.layer.record().clone()),

@@ -70,6 +70,7 @@ pub struct FinishedBuild {
     pub key: Option<Digest>,
     pub inputs: BuildInputs,
     pub media: InstallMedia,
+    pub platform: HypervisorKind,
     /// The host that ran the steps; that of an earlier build if all steps came from a layer.
     pub probe: HypervisorProbe,
     /// All steps, including those that came from a layer.

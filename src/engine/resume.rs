@@ -1,12 +1,14 @@
 //! Finds the layer that a build resumes from: the one that contains the longest prefix
 //! of the build's chain.
 
+use serde_json::Value;
 use tracing::debug;
 
 use super::session::BuildNotes;
 use super::{BuildRequest, LayerPolicy};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, SilentSink, Sink};
+use winimg_base::io::folder_of;
 use winimg_recipe::plan::{BuildChain, BuildPlan, change};
 use winimg_supply::store::{LayerLookup, LayerRecord, Store, StoredLayer};
 
@@ -81,25 +83,34 @@ fn find(
         let kept = store.find_layer(&link.key, cancel)?;
         debug!(part = link.name, key = %link.key, found = kept.label(), "looked for a layer");
         match kept {
-            LayerLookup::Layer(layer) => {
-                let notes = serde_json::from_value::<BuildNotes>(layer.record().notes.clone());
-                // The manifest lists every step, so a layer needs notes about all of them.
-                if let Ok(notes) = notes
-                    && notes.steps.len() == index
-                {
-                    let links = index + 1;
+            LayerLookup::Layer(layer) => match read_notes(&layer.record().notes, index) {
+                Ok(notes) => {
                     return Ok(Some(ResumePoint {
                         layer: *layer,
-                        links,
+                        links: index + 1,
                         notes,
                     }));
                 }
-            }
+                Err(why) => sink.warn(format!(
+                    "the notes of the layer {} are unreadable: {why}\n  ignoring this layer",
+                    folder_of(&layer.disk_path()).display()
+                )),
+            },
             LayerLookup::Damaged(error) => sink.warn(format!("{error}\n  ignoring this layer")),
             LayerLookup::Nothing => {}
         }
     }
     Ok(None)
+}
+
+/// Returns the notes of the build that made the layer. The manifest lists every step, so a layer
+/// needs notes about all of them.
+fn read_notes(notes: &Value, steps: usize) -> std::result::Result<BuildNotes, String> {
+    let notes: BuildNotes = serde_json::from_value(notes.clone()).map_err(|e| e.to_string())?;
+    match notes.steps.len() {
+        found if found == steps => Ok(notes),
+        found => Err(format!("they are about {found} steps instead of {steps}")),
+    }
 }
 
 /// Reports the layer that the build resumes from, and why later layers are stale.
@@ -183,4 +194,20 @@ pub fn explain_stale(layers: &[LayerRecord], recipe: &str, chain: &BuildChain) -
     nearest.map_or_else(Vec::new, |layer| {
         change::describe_change(&layer.links, chain.links())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_layer_without_notes_about_every_step_is_not_used() {
+        let notes = json!({"probe": null, "steps": [], "depth": 1, "warnings": []});
+        assert!(read_notes(&notes, 0).is_ok());
+        let too_few = "they are about 0 steps instead of 2";
+        assert_eq!(read_notes(&notes, 2).err().as_deref(), Some(too_few));
+        let unreadable = read_notes(&json!({"steps": 1}), 0).err();
+        assert!(unreadable.is_some_and(|why| why.contains("invalid type")));
+    }
 }

@@ -173,7 +173,7 @@ impl<'a> BuildSession<'a> {
     }
 
     fn disk_form(&self) -> MachineDiskFormat {
-        self.platform().disk_form()
+        self.platform().spec().disk_form
     }
 
     pub fn slowness(&self) -> u32 {

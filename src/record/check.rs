@@ -14,15 +14,15 @@ use super::envelope::{Envelope, PAYLOAD_TYPE, encode_signed_bytes};
 use super::key::{EcdsaPublicKey, RecordKey};
 use super::manifest::BuildManifest;
 use super::provenance::{PREDICATE, STATEMENT};
-use super::{sign, writer};
+use super::writer;
+use crate::engine::earlier::{
+    PROVENANCE as STATEMENT_FILE, PROVENANCE_BUNDLE as BUNDLE_FILE,
+    PROVENANCE_DSSE as ENVELOPE_FILE, SIGNATURES,
+};
 use crate::verify::{Verdict, VerifyFinding, VerifyReport};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
-
-const STATEMENT_FILE: &str = "provenance.intoto.json";
-const BUNDLE_FILE: &str = "provenance.sigstore.json";
-const ENVELOPE_FILE: &str = "provenance.dsse.json";
 
 /// The records beside a manifest, and the key that they have to be signed with.
 struct RecordCheck<'a> {
@@ -113,7 +113,7 @@ pub fn check_agreement(path: &Path) -> Result<VerifyReport> {
 /// Finds the signatures beside a manifest.
 pub fn find_signatures(path: &Path) -> Vec<PathBuf> {
     let folder = io::folder_of(path);
-    sign::FILES
+    SIGNATURES
         .iter()
         .map(|name| folder.join(name))
         .filter(|path| path.exists())

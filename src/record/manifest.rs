@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::host::{ManifestHost, ManifestHypervisor};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_base::io;
@@ -123,19 +124,6 @@ pub struct ManifestLock {
     /// Its signers, if the recipe or the host requires a signature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<Signer>,
-}
-
-/// The machine that the image was built on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Host")]
-pub struct ManifestHost {
-    /// `QEMU 7.2.22`
-    pub qemu: String,
-    /// `kvm`, `tcg` …
-    pub accelerator: String,
-    /// Reasons why a better accelerator was not used.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<String>,
 }
 
 /// The recipe's `[machine]` settings.

@@ -8,6 +8,7 @@ pub mod check;
 mod clone_checks;
 pub mod cyclonedx;
 pub mod envelope;
+mod host;
 pub mod inventory;
 pub mod key;
 mod license;

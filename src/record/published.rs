@@ -12,7 +12,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
 /// The file's name.
-pub const PUBLISHED: &str = "published.json";
+pub use crate::engine::earlier::PUBLISHED;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "winimg published, version 1")]

@@ -11,7 +11,8 @@ use super::manifest::{self, BuildManifest};
 use super::provenance::{self, ProvenanceByproduct, ProvenanceParameters};
 use super::sign::{self, Signers};
 use super::{clone_checks, cyclonedx, packer, spdx};
-use crate::engine::{BuildRequest, FinishedBuild, StepRecord, earlier};
+use crate::engine::earlier::{self, CYCLONEDX, PROVENANCE, SPDX};
+use crate::engine::{BuildRequest, FinishedBuild, StepRecord};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
@@ -24,11 +25,7 @@ use winimg_recipe::recipe::{DownloadSpec, FileAddress, ImageProof, InputId, Inpu
 use winimg_supply::fetch::image::FetchedImage;
 use winimg_supply::store::{ExpectedBytes, Store, StoredBlob};
 
-/// Names of the records.
-pub const MANIFEST: &str = earlier::MANIFEST;
-const CYCLONEDX: &str = "sbom.cdx.json";
-const SPDX: &str = "sbom.spdx.json";
-const PROVENANCE: &str = "provenance.intoto.json";
+pub use crate::engine::earlier::MANIFEST;
 /// Records that the provenance covers besides the artifacts.
 pub const BYPRODUCTS: [&str; 3] = [MANIFEST, CYCLONEDX, SPDX];
 
@@ -65,7 +62,7 @@ pub fn write_records(
     sign::remove_signatures(&request.output)?;
     let mut paths = write_all(&request.output, &files)?;
     earlier::continue_records(&request.output)?;
-    let packer_manifest = request.output.join("packer-manifest.json");
+    let packer_manifest = request.output.join(earlier::PACKER_MANIFEST);
     packer::append(
         &packer_manifest,
         &build_packer_entry(request, manifest, parameters.invocation),
@@ -191,11 +188,7 @@ pub fn build_manifest(
         },
         started: manifest::format_rfc3339(recording.started),
         finished: manifest::format_rfc3339(SystemTime::now()),
-        host: manifest::ManifestHost {
-            qemu: built.probe.version.clone(),
-            accelerator: built.probe.accel.clone(),
-            remarks: built.probe.remarks.clone(),
-        },
+        host: manifest::ManifestHost::new(built.platform, &built.probe),
         machine: Some(manifest::ManifestMachine {
             firmware: recipe.machine.firmware,
             secure_boot: recipe.machine.secure_boot,

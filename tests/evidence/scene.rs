@@ -160,3 +160,16 @@ impl Failed {
 pub fn setup_stopped() -> Error {
     Error::new(Kind::Setup, "Windows Setup stopped at a screen")
 }
+
+#[test]
+fn diagnostics_of_an_earlier_build_are_not_taken_for_new_ones() {
+    let failed = Failed::new();
+    failed.write("out/failure", "not a folder, and not to be removed");
+    let error = failed.keep(Error::new(Kind::Machine, "it broke"));
+    assert_eq!(error.to_string(), "it broke");
+    let warnings = failed.warnings.0.lock().expect("lock").join("\n");
+    assert!(
+        warnings.starts_with("could not save the diagnostics: cannot remove "),
+        "{warnings}"
+    );
+}

@@ -217,6 +217,7 @@ pub fn manifest() -> BuildManifest {
         started: "2026-01-31T12:00:00Z".into(),
         finished: "2026-01-31T13:00:00Z".into(),
         host: ManifestHost {
+            hypervisor: None,
             qemu: "QEMU 10.0.0".into(),
             accelerator: "kvm".into(),
             remarks: Vec::new(),

@@ -3,4 +3,5 @@
 //! Decides nothing about what a recipe does in a guest.
 
 pub mod guest;
+pub mod host;
 pub mod vm;

@@ -15,7 +15,6 @@ mod redact;
 mod scene;
 mod windows;
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -23,7 +22,7 @@ use super::step_log;
 use crate::page::REPORT;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Phase, Sink};
-use winimg_base::io::write_atomically;
+use winimg_base::io::{create_folders, remove_folder_if_there, write_atomically};
 use winimg_base::text::Secret;
 use winimg_formats::disk::DiskImage;
 
@@ -33,7 +32,7 @@ use logs::WindowsLog;
 use redact::Redactor;
 
 pub use causes::known_code;
-pub use files::{SCREENS, keep_screens};
+pub use files::{SCREENS, describe_left_out, keep_screens};
 pub use record::{ErrorRecord, FailureRecord, LogExcerpt};
 pub use recording::TraceRecording;
 
@@ -87,14 +86,19 @@ pub fn keep(error: Error, scene: &FailureScene, sink: &dyn Sink, cancel: &Cancel
         return error;
     }
     let failure = scene.output.join(FOLDER);
-    let _ = fs::remove_dir_all(&failure);
-    if let Err(e) = fs::create_dir_all(&failure) {
-        sink.warn(format!("could not save the diagnostics: {e}"));
+    // What an earlier build left there must not be taken for this one's.
+    let is_ready = remove_folder_if_there(&failure).and_then(|()| create_folders(&failure));
+    if let Err(e) = is_ready {
+        let why = e.problem().in_one_line();
+        sink.warn(format!("could not save the diagnostics: {why}"));
         return error;
     }
     let redactor = Redactor::new(scene.secrets);
-    if let Err(e) = files::copy_machine(scene.run_dir, &failure, &redactor) {
-        sink.warn(format!("could not save all diagnostics: {e}"));
+    match files::copy_machine(scene.run_dir, &failure, &redactor) {
+        Ok(left_out) => files::describe_left_out(left_out)
+            .into_iter()
+            .for_each(|text| sink.warn(text)),
+        Err(e) => sink.warn(format!("could not save all diagnostics: {e}")),
     }
     let error = error.with_moved_paths(scene.run_dir, &failure);
     let collector = FailureCollector {

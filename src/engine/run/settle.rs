@@ -49,44 +49,6 @@ enum WindowsActivity {
     AtWork,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SettleAction {
-    Done,
-    /// Wait until the guest is back; the wait starts over.
-    WaitBack,
-    /// Restart it; the wait starts over.
-    Restart,
-    AskAgain,
-    /// It keeps going down.
-    Unsteady,
-}
-
-/// Decides the next action from the observed state.
-#[derive(Debug, Default)]
-struct SettleProgress {
-    downs: u32,
-    own_restarts: u32,
-}
-
-impl SettleProgress {
-    fn next(&mut self, seen: WindowsActivity) -> SettleAction {
-        match seen {
-            WindowsActivity::AtRest => SettleAction::Done,
-            WindowsActivity::AtWork => SettleAction::AskAgain,
-            WindowsActivity::WaitsForRestart if self.own_restarts < OWN_RESTARTS => {
-                self.own_restarts += 1;
-                SettleAction::Restart
-            }
-            WindowsActivity::WaitsForRestart => SettleAction::AskAgain,
-            WindowsActivity::Down if self.downs < BOOT_RESTARTS => {
-                self.downs += 1;
-                SettleAction::WaitBack
-            }
-            WindowsActivity::Down => SettleAction::Unsteady,
-        }
-    }
-}
-
 /// Result of a wait.
 struct SettleRecord {
     /// Restarts during the wait, by Windows and by winimg.
@@ -205,7 +167,7 @@ impl StepRunner<'_> {
             steady = ?wait.settle.steady,
             "waiting until Windows is idle"
         );
-        let mut progress = SettleProgress::default();
+        let (mut downs, mut restarts) = (0, 0);
         let mut code = None;
         let mut noted = String::new();
         let mut quiet = if wait.steady_first {
@@ -237,15 +199,27 @@ impl StepRunner<'_> {
             };
             debug!(?seen, "queried whether Windows is idle");
             let is_late = guest.now() >= deadline;
-            match progress.next(seen) {
-                SettleAction::Done => break,
-                SettleAction::Unsteady => {
+            match seen {
+                WindowsActivity::AtRest => break,
+                WindowsActivity::Down if downs == BOOT_RESTARTS => {
                     return Err(wait.log.explain(report_unsteady(wait.settle.steady), &line));
                 }
-                SettleAction::AskAgain if is_late => {
+                WindowsActivity::Down => {
+                    downs += 1;
+                    self.sink
+                        .note("      Windows is restarting on its own; waiting for it");
+                    guest.wait_for_return(reboot_timeout)?;
+                }
+                WindowsActivity::WaitsForRestart if restarts < OWN_RESTARTS => {
+                    restarts += 1;
+                    self.sink
+                        .note("      Windows needs another restart; restarting the guest");
+                    guest.reboot(reboot_timeout)?;
+                }
+                WindowsActivity::WaitsForRestart | WindowsActivity::AtWork if is_late => {
                     return Err(wait.log.explain(report_busy(limit, wait.log), &line));
                 }
-                SettleAction::AskAgain => {
+                WindowsActivity::WaitsForRestart | WindowsActivity::AtWork => {
                     let said = wait.log.join_last_lines();
                     if noted != said {
                         self.sink.note(format!(
@@ -257,21 +231,11 @@ impl StepRunner<'_> {
                     quiet = AGAIN;
                     continue;
                 }
-                SettleAction::WaitBack => {
-                    self.sink
-                        .note("      Windows is restarting on its own; waiting for it");
-                    guest.wait_for_return(reboot_timeout)?;
-                }
-                SettleAction::Restart => {
-                    self.sink
-                        .note("      Windows needs another restart; restarting the guest");
-                    guest.reboot(reboot_timeout)?;
-                }
             }
             quiet = wait.settle.steady;
         }
         Ok(SettleRecord {
-            restarts: progress.downs + progress.own_restarts,
+            restarts: downs + restarts,
             command: CommandRecord {
                 line,
                 exit_code: code,

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::envelope::{Envelope, PAYLOAD_TYPE, encode_signed_bytes};
 use super::key::{self, EcdsaPublicKey};
+use crate::engine::earlier;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
@@ -22,21 +23,12 @@ use winimg_base::text::Secret;
 pub use command::split_command;
 pub use local::MinisignKey;
 
-/// Names of all signatures beside a manifest.
-pub const FILES: [&str; 5] = [
-    "manifest.json.sig",
-    "manifest.json.minisig",
-    "provenance.intoto.json.minisig",
-    "provenance.dsse.json",
-    "provenance.sigstore.json",
-];
-
 /// Suffixes of the signatures of a single file.
 pub const BESIDE: [&str; 2] = [".sig", ".minisig"];
 
 /// Removes an earlier run's signatures from `folder`.
 pub fn remove_signatures(folder: &Path) -> Result<()> {
-    FILES
+    earlier::SIGNATURES
         .into_iter()
         .try_for_each(|name| io::remove_if_exists(&folder.join(name)))
 }
@@ -166,7 +158,10 @@ impl Signers {
         let mut files = Vec::new();
         if let Some((signer, public)) = &self.ecdsa {
             let signature = sign_ecdsa(signer, public, records.manifest, cancel)?;
-            files.push(("manifest.json.sig", STANDARD.encode(signature).into_bytes()));
+            files.push((
+                earlier::MANIFEST_SIG,
+                STANDARD.encode(signature).into_bytes(),
+            ));
             let bytes = encode_signed_bytes(PAYLOAD_TYPE, records.statement);
             let envelope = Envelope {
                 payload_type: PAYLOAD_TYPE.into(),
@@ -174,20 +169,24 @@ impl Signers {
                 signature: sign_ecdsa(signer, public, &bytes, cancel)?,
             };
             files.push((
-                "provenance.dsse.json",
+                earlier::PROVENANCE_DSSE,
                 envelope.render_document(&public.id).into_bytes(),
             ));
             files.push((
-                "provenance.sigstore.json",
+                earlier::PROVENANCE_BUNDLE,
                 envelope.render_bundle(&public.id).into_bytes(),
             ));
         }
         if let Some(key) = &self.minisign {
             for (name, file, bytes) in [
-                ("manifest.json.minisig", "manifest.json", records.manifest),
                 (
-                    "provenance.intoto.json.minisig",
-                    "provenance.intoto.json",
+                    earlier::MANIFEST_MINISIG,
+                    earlier::MANIFEST,
+                    records.manifest,
+                ),
+                (
+                    earlier::PROVENANCE_MINISIG,
+                    earlier::PROVENANCE,
                     records.statement,
                 ),
             ] {

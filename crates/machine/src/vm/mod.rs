@@ -1,18 +1,16 @@
 //! Virtual machines that Windows is installed on.
 //!
-//! `qemu` and `hyperv` create and drive them (`driver`); `supervisor` watches both kinds. This
-//! module decides nothing about the guest's content.
+//! `qemu` and `hyperv` create and drive them; `supervisor` watches both kinds through its `driver`.
+//! This module decides nothing about the guest's content.
 
 pub mod bugcheck;
-pub mod driver;
 mod fuzzy_text;
 mod hardware;
 pub mod hyperv;
 mod image_overlay;
-mod limits;
 mod observation;
+mod platform;
 mod qcow2;
-#[cfg(unix)]
 pub mod qemu;
 pub mod screen;
 pub mod supervisor;
@@ -28,13 +26,13 @@ use serde::{Deserialize, Serialize};
 pub use self::hardware::{
     GuestForward, NetworkAccess, NicModel, PrivateNetwork, StorageController,
 };
-pub use self::limits::lacks_agent;
+pub use self::platform::{HostInspection, PlatformSpec, PlatformWording, Refusal};
 pub use self::supervisor::BOOT_RESTARTS;
 use crate::guest::Guest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink, UserControl};
 use winimg_base::text::Secret;
-use winimg_formats::disk::{DiskImage, MachineDiskFormat};
+use winimg_formats::disk::DiskImage;
 pub use winimg_formats::iso::CdImage;
 use winimg_recipe::recipe::{Firmware, MachineSpec};
 
@@ -58,18 +56,19 @@ pub enum HypervisorKind {
 }
 
 impl HypervisorKind {
-    /// Name in `--hypervisor`, layer keys and manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Qemu => "qemu",
-            Self::HyperV => "hyperv",
-        }
-    }
+    pub const ALL: [Self; 2] = [Self::Qemu, Self::HyperV];
+    /// The default of `--hypervisor`.
+    pub const DEFAULT: Self = if cfg!(windows) {
+        Self::HyperV
+    } else {
+        Self::Qemu
+    };
 
-    pub fn disk_form(self) -> MachineDiskFormat {
+    /// Returns everything else that distinguishes it from the others.
+    pub fn spec(self) -> &'static PlatformSpec {
         match self {
-            Self::Qemu => MachineDiskFormat::Qcow2,
-            Self::HyperV => MachineDiskFormat::Vhdx,
+            Self::Qemu => &qemu::platform::PLATFORM,
+            Self::HyperV => &hyperv::platform::PLATFORM,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Hyper-V backend.
 //!
 //! `call` and `setup_calls` build the calls, `host` executes them in one PowerShell process,
+//! `platform` has its row in the table of hypervisors, `doctor` its checks of a host,
 //! `create` creates a machine, and `running` implements the driver. Never builds PowerShell text
 //! from values, installs no role and changes no setting of the host.
 //! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI
@@ -9,10 +10,12 @@
 pub mod call;
 mod create;
 mod disks;
+pub mod doctor;
 mod errors;
 mod host;
 mod leftovers;
 mod picture;
+pub mod platform;
 mod probe;
 mod running;
 mod setup_calls;
@@ -53,7 +56,7 @@ impl HyperVHypervisor {
     }
 
     /// Checks all requirements of a build on this host.
-    pub fn inspect_host(&self, accel: Accel, cancel: &Cancel) -> Result<HostReport> {
+    fn inspect_host(&self, accel: Accel, cancel: &Cancel) -> Result<HostReport> {
         check_accel(accel)?;
         probe::inspect_host(&self.host, cancel)
     }

@@ -18,11 +18,12 @@ use super::host::PowerShellHost;
 use super::picture;
 use super::setup_calls::{self, PAYLOAD, VM};
 use super::vm_status::{self, STATUS_PROPERTIES, VmStatus};
-use crate::vm::driver::{
-    ChannelLink, GuestChannel, HypervisorFault, MachineDriver, MachineLoad, MachineOversight,
-    MachineState, MachineStatus,
-};
 use crate::vm::observation::MachineObservation;
+use crate::vm::supervisor::Supervisor;
+use crate::vm::supervisor::driver::{
+    ChannelLink, GuestChannel, HypervisorFault, MachineDriver, MachineLoad, MachineState,
+    MachineStatus,
+};
 use crate::vm::{HypervisorKind, MachinePlan, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -275,13 +276,10 @@ impl MachineDriver for HyperVMachine {
 
     /// Only clones are shut down with the power button, and Hyper-V starts no clones.
     fn press_power_button(&self) -> Result<()> {
-        HypervisorKind::HyperV.check_clones()
+        Err(no_power_button())
     }
 
-    fn open_channel(
-        self: Arc<Self>,
-        oversight: Arc<dyn MachineOversight>,
-    ) -> Result<Box<dyn GuestChannel>> {
+    fn open_channel(self: Arc<Self>, oversight: Arc<Supervisor>) -> Result<Box<dyn GuestChannel>> {
         Ok(Box::new(SessionChannel::new(self, &oversight)))
     }
 
@@ -321,6 +319,11 @@ impl MachineDriver for HyperVMachine {
             vm_status::describe_vanished(&self.name)
         }
     }
+}
+
+fn no_power_button() -> Error {
+    Error::new(Kind::Machine, "Hyper-V's machines have no power button")
+        .cure("shut Windows down through its guest session")
 }
 
 fn no_picture() -> Error {
@@ -372,4 +375,30 @@ pub fn remove(host: &PowerShellHost, id: &str) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_power_button_says_so() {
+        let host = PowerShellHost::new("no-powershell".into()).expect("not started");
+        let machine = HyperVMachine {
+            host: Arc::new(host),
+            id: String::new(),
+            cancel: Cancel::default(),
+            password: Secret::new(""),
+            name: "winimg-test".into(),
+            disk: PathBuf::new(),
+            processors: 1,
+            drives: Vec::new(),
+            drives_generation: AtomicU32::new(0),
+            status: Mutex::default(),
+            failed_queries: Mutex::default(),
+            removed: AtomicBool::new(true),
+        };
+        let error = machine.press_power_button().expect_err("there is none");
+        assert_eq!(error.fact(), "Hyper-V's machines have no power button");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::vm::driver::{HaltReason, HypervisorFault, MachineState};
+use crate::vm::supervisor::driver::{HaltReason, HypervisorFault, MachineState};
 use winimg_base::error::{Error, Kind};
 
 /// Properties that are selected from `Get-VM`.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use crate::vm::driver::FirmwareEvent;
+use crate::vm::supervisor::driver::FirmwareEvent;
 use winimg_base::error::{Error, Result};
 
 /// Parses a complete or unfinished line, which may contain ANSI sequences.

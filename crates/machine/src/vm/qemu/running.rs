@@ -19,20 +19,19 @@ use qapi::qmp::{
 
 use self::channel::AgentChannel;
 use super::args::{DISK_DRIVE, INSTALL_DRIVE};
-use super::commands;
 use super::firmware_log::FirmwareLogTail;
 use super::process::{ChildProcess, describe};
 use super::qmp::{PATIENCE, QmpClient};
 use super::rundir::RunDir;
 use super::tpm::SwtpmProcess;
-use super::{FailureHook, events};
-use crate::vm::driver::{
-    ChannelLink, FirmwareEvent, FirmwareMonitor, GuestChannel, HaltReason, HypervisorFault,
-    MachineDriver, MachineLoad, MachineOversight, MachineState, MachineStatus, PauseControl,
-};
+use super::{commands, events};
 use crate::vm::observation::MachineObservation;
 use crate::vm::screen::pictures;
-use crate::vm::supervisor::PausableClock;
+use crate::vm::supervisor::driver::{
+    ChannelLink, FirmwareEvent, GuestChannel, HaltReason, HypervisorFault, MachineDriver,
+    MachineLoad, MachineState, MachineStatus,
+};
+use crate::vm::supervisor::{PausableClock, Supervisor};
 use crate::vm::{HypervisorKind, MachinePlan, StartMode, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -40,6 +39,9 @@ use winimg_recipe::recipe::Firmware;
 
 /// Limit for QEMU to open its monitor.
 const START: Duration = Duration::from_secs(30);
+
+/// Called with the error of a machine that fails to start; may clear the cached accelerator.
+pub type FailureHook = Box<dyn Fn(&Error) + Send + Sync>;
 
 pub struct QemuMachine {
     pub dir: RunDir,
@@ -240,8 +242,28 @@ impl MachineDriver for QemuMachine {
         bytes
     }
 
-    fn firmware(&self) -> Option<&dyn FirmwareMonitor> {
-        Some(self)
+    fn has_firmware_log(&self) -> bool {
+        true
+    }
+
+    fn read_firmware_log(&self) -> Result<Vec<FirmwareEvent>> {
+        lock(&self.firmware_log).read()
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.order(&system_reset {})
+    }
+
+    fn pause(&self) -> Result<()> {
+        self.order(&stop {})
+    }
+
+    fn go_on(&self) -> Result<()> {
+        self.order(&cont {})
+    }
+
+    fn found_no_room(&self) -> bool {
+        self.events().no_room
     }
 
     fn press_up(&self) -> Result<()> {
@@ -252,10 +274,7 @@ impl MachineDriver for QemuMachine {
         self.order(&system_powerdown {})
     }
 
-    fn open_channel(
-        self: Arc<Self>,
-        oversight: Arc<dyn MachineOversight>,
-    ) -> Result<Box<dyn GuestChannel>> {
+    fn open_channel(self: Arc<Self>, oversight: Arc<Supervisor>) -> Result<Box<dyn GuestChannel>> {
         Ok(Box::new(AgentChannel::new(self, &oversight)?))
     }
 
@@ -325,30 +344,6 @@ impl MachineDriver for QemuMachine {
 
     fn note_failed_start(&self, error: &Error) {
         (self.doubt)(error);
-    }
-}
-
-impl FirmwareMonitor for QemuMachine {
-    fn log(&self) -> Result<Vec<FirmwareEvent>> {
-        lock(&self.firmware_log).read()
-    }
-
-    fn reset(&self) -> Result<()> {
-        self.order(&system_reset {})
-    }
-}
-
-impl PauseControl for QemuMachine {
-    fn pause(&self) -> Result<()> {
-        self.order(&stop {})
-    }
-
-    fn go_on(&self) -> Result<()> {
-        self.order(&cont {})
-    }
-
-    fn found_no_room(&self) -> bool {
-        self.events().no_room
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::vm::driver::FirmwareEvent;
+use crate::vm::supervisor::driver::FirmwareEvent;
 
 /// Bytes read from the CD that show that the loader is past the prompt; firmware and loader read
 /// far less.

@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Supervisor, spawn};
-use crate::vm::driver::PauseControl;
 use crate::vm::observation::format_time;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::quantity::parse_duration;
@@ -173,16 +172,13 @@ pub fn write_failed(folder: &Path) -> Error {
     }
 }
 
-pub(super) fn keep(
-    supervisor: Arc<Supervisor>,
-    hold: Arc<dyn PauseControl>,
-    patience: Duration,
-) -> Result<JoinHandle<()>> {
-    spawn("room", move || watch(&supervisor, &*hold, patience))
+pub(super) fn keep(supervisor: Arc<Supervisor>, patience: Duration) -> Result<JoinHandle<()>> {
+    spawn("room", move || watch(&supervisor, patience))
 }
 
-fn watch(supervisor: &Supervisor, hold: &dyn PauseControl, patience: Duration) {
+fn watch(supervisor: &Supervisor, patience: Duration) {
     let (folder, sink) = (supervisor.disk_folder(), &supervisor.sink);
+    let driver = &supervisor.driver;
     let began = Instant::now();
     let mut keeper = SpaceGuard::new(patience);
     while !supervisor.is_over(EVERY) {
@@ -192,13 +188,13 @@ fn watch(supervisor: &Supervisor, hold: &dyn PauseControl, patience: Duration) {
         else {
             continue;
         };
-        let no_room = hold.found_no_room();
+        let no_room = driver.found_no_room();
         match keeper.next_action(began.elapsed(), space, no_room) {
             SpaceAction::Nothing => {}
             SpaceAction::Stop => {
                 supervisor.clock.stop();
                 if !no_room {
-                    let _ = hold.pause();
+                    let _ = driver.pause();
                 }
                 sink.warn(format!(
                     "the host's disk is full: the guest is paused until space is free, \
@@ -210,7 +206,7 @@ fn watch(supervisor: &Supervisor, hold: &dyn PauseControl, patience: Duration) {
             }
             SpaceAction::GoOn => {
                 // The clock last: it marks the reason while the guest is paused.
-                let went_on = hold.go_on();
+                let went_on = driver.go_on();
                 supervisor.clock.go_on();
                 if went_on.is_ok() {
                     sink.note(format!(

@@ -9,7 +9,7 @@ use super::settle::SettleWatch;
 use super::start::StartWatch;
 use super::{PausableClock, Supervisor, disk_space, step_watch};
 use crate::guest::{Guest, GuestFailure};
-use crate::vm::driver::{MachineDriver, MachineOversight, MachineState, PauseControl};
+use crate::vm::supervisor::driver::{MachineDriver, MachineState};
 use crate::vm::{HypervisorKind, MachinePlan, ScreenCamera, SettleOutcome, VirtualMachine};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink, UserControl};
@@ -24,9 +24,9 @@ pub struct SupervisorSettings {
     pub slowness: u32,
     /// Clock of the driver's events.
     pub clock: Arc<PausableClock>,
-    /// Control and limit for pausing the guest while the host's disk is full. `None` if the
-    /// hypervisor does that itself.
-    pub room: Option<(Arc<dyn PauseControl>, Duration)>,
+    /// Limit for pausing the guest while the host's disk is full. `None` if the hypervisor pauses
+    /// it itself.
+    pub room: Option<Duration>,
 }
 
 /// Machine of any driver, watched until it ends.
@@ -52,14 +52,11 @@ impl SupervisedMachine {
             .inspect_err(|_| driver.stop())
     }
 
-    fn start(
-        supervisor: Supervisor,
-        room: Option<(Arc<dyn PauseControl>, Duration)>,
-    ) -> Result<Self> {
+    fn start(supervisor: Supervisor, room: Option<Duration>) -> Result<Self> {
         let supervisor = Arc::new(supervisor);
         let mut threads = Vec::new();
-        if let Some((hold, patience)) = room {
-            threads.push(disk_space::keep(Arc::clone(&supervisor), hold, patience)?);
+        if let Some(patience) = room {
+            threads.push(disk_space::keep(Arc::clone(&supervisor), patience)?);
         }
         Ok(Self {
             supervisor,
@@ -162,10 +159,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::vm::driver::{
+    use crate::vm::observation::MachineObservation;
+    use crate::vm::supervisor::driver::{
         ChannelLink, GuestChannel, HypervisorFault, MachineLoad, MachineStatus,
     };
-    use crate::vm::observation::MachineObservation;
     use crate::vm::{Accel, NetworkAccess, StartMode, StorageController};
     use winimg_base::event::Event;
     use winimg_base::text::Secret;
@@ -222,10 +219,7 @@ mod tests {
             unreachable!()
         }
 
-        fn open_channel(
-            self: Arc<Self>,
-            _: Arc<dyn MachineOversight>,
-        ) -> Result<Box<dyn GuestChannel>> {
+        fn open_channel(self: Arc<Self>, _: Arc<Supervisor>) -> Result<Box<dyn GuestChannel>> {
             unreachable!()
         }
 

@@ -8,6 +8,7 @@
 mod boot_prompt;
 mod clock;
 pub mod disk_space;
+pub mod driver;
 mod errors;
 mod judge;
 mod machine;
@@ -24,12 +25,10 @@ use std::time::{Duration, Instant};
 
 pub use self::clock::PausableClock;
 use self::disk_space::DiskFull;
+use self::driver::{ChannelLink, HaltReason, MachineDriver, MachineState, MachineStatus};
 pub use self::judge::BOOT_RESTARTS;
 pub use self::machine::{SupervisedMachine, SupervisorSettings};
 use self::step_watch::WatchFinding;
-use super::driver::{
-    ChannelLink, HaltReason, MachineDriver, MachineOversight, MachineState, MachineStatus,
-};
 use super::observation::{self, MachineObservation, MachinePurpose};
 use super::screen::pictures::ScreenPictures;
 use super::screen::{self, ScreenGrid, ocr};
@@ -43,7 +42,7 @@ use winimg_base::io::{folder_of, write_atomically};
 pub const SAMPLE: Duration = Duration::from_secs(2);
 
 /// Shared state of a machine, used by its start, its watch, its guest channel and its cameras.
-struct Supervisor {
+pub struct Supervisor {
     driver: Arc<dyn MachineDriver>,
     cancel: Cancel,
     /// While it is on, an inactive machine is not an error.
@@ -221,10 +220,10 @@ impl Supervisor {
         *lock(&self.over) = true;
         self.ended.notify_all();
     }
-}
 
-impl MachineOversight for Supervisor {
-    fn check(&self, fresh: bool) -> Result<(), GuestFailure> {
+    /// Fails unless the machine runs, is healthy and the build was not cancelled. With `fresh`, the
+    /// hypervisor is queried now.
+    pub fn check(&self, fresh: bool) -> Result<(), GuestFailure> {
         self.cancel.check()?;
         if let Some(error) = lock(&self.finding).as_ref().and_then(WatchFinding::error) {
             return Err(error.into());
@@ -237,7 +236,8 @@ impl MachineOversight for Supervisor {
         }
     }
 
-    fn record_contact(&self, asked: bool) {
+    /// Called when a request is sent to the guest (`true`) and when anything is received from it.
+    pub fn record_contact(&self, asked: bool) {
         let mut since = lock(&self.asked);
         if asked {
             since.get_or_insert_with(|| self.clock.now());
@@ -246,11 +246,13 @@ impl MachineOversight for Supervisor {
         }
     }
 
-    fn now(&self) -> Instant {
+    /// Returns the time for deadlines; it is paused while the machine waits for disk space.
+    pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    fn elapsed(&self) -> Duration {
+    /// Returns the time since power-on, on the same clock.
+    pub fn elapsed(&self) -> Duration {
         let began = self.powered_on.get();
         began.map_or(Duration::ZERO, |began| {
             self.clock.now().saturating_duration_since(*began)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::judge::MachineSample;
 use super::{Supervisor, write_picture};
-use crate::vm::driver::{FirmwareEvent, MachineLoad, MachineState, MachineStatus};
 use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
 use crate::vm::screen::ScreenGrid;
+use crate::vm::supervisor::driver::{FirmwareEvent, MachineLoad, MachineState, MachineStatus};
 use winimg_base::error::Result;
 use winimg_base::event::{Event, Phase};
 
@@ -43,7 +43,7 @@ struct FirmwareProgress {
 
 impl MachineObserver {
     pub fn new(supervisor: Arc<Supervisor>) -> Self {
-        let says = supervisor.driver.firmware().is_some();
+        let says = supervisor.driver.has_firmware_log();
         Self {
             supervisor,
             restarts: 0,
@@ -77,14 +77,10 @@ impl MachineObserver {
 
     /// Returns the firmware events since the last call.
     pub fn read_firmware(&mut self) -> Result<Vec<FirmwareEvent>> {
-        let Some((said, firmware)) = self
-            .firmware
-            .as_mut()
-            .zip(self.supervisor.driver.firmware())
-        else {
+        let Some(said) = self.firmware.as_mut() else {
             return Ok(Vec::new());
         };
-        let lines = firmware.log()?;
+        let lines = self.supervisor.driver.read_firmware_log()?;
         for line in &lines {
             match line {
                 FirmwareEvent::Failed(text) | FirmwareEvent::Refused(text) => {

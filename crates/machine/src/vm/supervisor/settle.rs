@@ -11,8 +11,8 @@ use super::errors;
 use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
 use super::start::{GLANCE, StartWatch};
 use crate::vm::SettleOutcome;
-use crate::vm::driver::{GuestTimeout, MachineOversight};
 use crate::vm::screen::ScreenGrid;
+use crate::vm::supervisor::driver::GuestTimeout;
 use winimg_base::error::Result;
 
 /// A clock on the screen changes once a minute; anything more frequent is Windows at work.

@@ -13,11 +13,9 @@ use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
 use super::observer::MachineObserver;
 use super::{SAMPLE, Supervisor};
 use crate::vm::StartMode;
-use crate::vm::driver::{
-    FirmwareEvent, GuestChannel, MachineOversight, MachineState, MachineStatus,
-};
 use crate::vm::observation::MachineObservation;
 use crate::vm::screen::{ScreenGrid, dialog};
+use crate::vm::supervisor::driver::{FirmwareEvent, GuestChannel, MachineState, MachineStatus};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;
@@ -190,9 +188,7 @@ impl StartWatch {
                     retry + 1
                 ));
                 self.lookout.begin_again(now);
-                if let Some(firmware) = self.supervisor.driver.firmware() {
-                    firmware.reset()?;
-                }
+                self.supervisor.driver.reset()?;
             }
             KeyAction::GiveUp => self.nothing_boots = true,
         }
@@ -259,8 +255,9 @@ fn new_prompt_keys(supervisor: &Supervisor) -> PromptKeys {
     let plan = &supervisor.plan;
     let asks =
         matches!(&plan.start, StartMode::Install { install_disc, .. } if install_disc.prompts);
-    match supervisor.driver.firmware() {
-        Some(_) => PromptKeys::new(asks && plan.firmware == Firmware::Uefi),
-        None => PromptKeys::new_without_log(asks),
+    if supervisor.driver.has_firmware_log() {
+        PromptKeys::new(asks && plan.firmware == Firmware::Uefi)
+    } else {
+        PromptKeys::new_without_log(asks)
     }
 }

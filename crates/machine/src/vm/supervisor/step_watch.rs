@@ -11,11 +11,11 @@ use super::judge::{MachineVerdict, WatchLimits};
 use super::observer::MachineObserver;
 use super::watchdog::Watchdog;
 use super::{SAMPLE, Supervisor, spawn};
-use crate::vm::driver::{FirmwareEvent, MachineOversight, MachineState, MachineStatus};
 use crate::vm::lock;
 use crate::vm::observation::{MachineObservation, MachinePurpose};
 use crate::vm::screen::ScreenGrid;
 use crate::vm::screen::dialog::{self, KnownScreen};
+use crate::vm::supervisor::driver::{FirmwareEvent, MachineState, MachineStatus};
 use winimg_base::error::{Error, Result};
 
 /// Result of the watch, for the thread that waits for the guest.

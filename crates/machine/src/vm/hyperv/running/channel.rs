@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::HyperVMachine;
 use crate::guest::Guest;
 use crate::guest::direct::{self, DirectGuest, OpenAttempt, SessionFailure};
-use crate::vm::driver::{GuestChannel, GuestTimeout, MachineOversight};
 use crate::vm::hyperv::call::{CallArgument, CmdletCall};
 use crate::vm::hyperv::errors::{CallFailure, RefusalSource, explain};
+use crate::vm::supervisor::Supervisor;
+use crate::vm::supervisor::driver::{GuestChannel, GuestTimeout};
 use winimg_base::error::Result;
 
 /// Account of PowerShell Direct; its password is set by the answer file.
@@ -27,7 +28,7 @@ const BLIND_ATTEMPT: Duration = Duration::from_secs(30);
 
 pub struct SessionChannel {
     machine: Arc<HyperVMachine>,
-    oversight: Arc<dyn MachineOversight>,
+    oversight: Arc<Supervisor>,
     direct: DirectGuest,
     /// Time since power-on.
     last_attempt: Option<Duration>,
@@ -36,7 +37,7 @@ pub struct SessionChannel {
 }
 
 impl SessionChannel {
-    pub fn new(machine: Arc<HyperVMachine>, oversight: &Arc<dyn MachineOversight>) -> Self {
+    pub fn new(machine: Arc<HyperVMachine>, oversight: &Arc<Supervisor>) -> Self {
         Self {
             direct: DirectGuest::new(build_host(&machine, oversight)),
             machine,
@@ -99,10 +100,7 @@ impl GuestChannel for SessionChannel {
 }
 
 /// Builds the functions that the sessions need from the machine.
-fn build_host(
-    machine: &Arc<HyperVMachine>,
-    oversight: &Arc<dyn MachineOversight>,
-) -> direct::SessionHost {
+fn build_host(machine: &Arc<HyperVMachine>, oversight: &Arc<Supervisor>) -> direct::SessionHost {
     let [look, discs, restarts, connect, invoke] = std::array::from_fn(|_| Arc::clone(machine));
     let (check, on_contact) = (Arc::clone(oversight), Arc::clone(oversight));
     let password = machine.password.clone();

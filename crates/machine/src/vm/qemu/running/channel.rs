@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::QemuMachine;
 use crate::guest::Guest;
 use crate::guest::agent::{AgentGuest, AgentHost};
-use crate::vm::driver::{GuestChannel, GuestTimeout, MachineOversight};
 use crate::vm::supervisor::SAMPLE;
+use crate::vm::supervisor::Supervisor;
+use crate::vm::supervisor::driver::{GuestChannel, GuestTimeout};
 use winimg_base::error::{Error, Result};
 
 /// Limit for the agent's small calls with hardware acceleration: while Windows installs updates it
@@ -22,7 +23,7 @@ pub struct AgentChannel {
 
 impl AgentChannel {
     /// Connects before the guest runs, so that its port is connected from the start. Sends nothing.
-    pub fn new(machine: Arc<QemuMachine>, oversight: &Arc<dyn MachineOversight>) -> Result<Self> {
+    pub fn new(machine: Arc<QemuMachine>, oversight: &Arc<Supervisor>) -> Result<Self> {
         let path = machine.dir.agent_socket();
         let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
         let check = Arc::clone(oversight);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::disk_space;
 use super::judge::MachineVerdict;
 use crate::vm::HypervisorKind;
-use crate::vm::driver::GuestTimeout;
 use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
+use crate::vm::supervisor::driver::GuestTimeout;
 use winimg_base::error::{Error, Kind};
 
 /// Context of a message besides the observations.
@@ -162,16 +162,17 @@ fn restart_loop(observation: &MachineObservation, platform: HypervisorKind) -> E
         observation.describe_restarts(),
         format_time(observation.elapsed)
     );
-    let is_qemu = platform == HypervisorKind::Qemu;
+    let wording = &platform.spec().wording;
     let error = Error::new(observation.purpose.into(), fact);
     if observation.purpose == MachinePurpose::Install {
         let error = error
             .found(within)
             .lines(["likely: a driver or a command of the specialize pass fails"])
-            .lines(is_qemu.then_some(
-                "likely: the virtual processor lacks a feature that this Windows needs \
-                 (Server 2025: SSE4.2 and POPCNT)",
-            ));
+            .lines(
+                wording
+                    .restart_cause
+                    .map(|cause| format!("likely: {cause}")),
+            );
         return observation
             .attach_screen(error)
             .cure("keep the disk (--on-error keep) and read C:\\Windows\\Panther\\setuperr.log");
@@ -188,10 +189,9 @@ fn restart_loop(observation: &MachineObservation, platform: HypervisorKind) -> E
         );
     }
     let error = error
-        .found(if is_qemu {
-            format!("{within}, the guest agent never answered")
-        } else {
-            within
+        .found(match wording.no_contact {
+            Some(never) => format!("{within}, {never}"),
+            None => within,
         })
         .lines([
             "likely: a stop error (blue screen), after which Windows restarts by itself",

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use self::blink::BlinkDetector;
 use self::dark_start::DarkStartJudge;
-use crate::vm::driver::{HaltReason, MachineState};
 use crate::vm::observation::MachinePurpose;
 use crate::vm::screen::ScreenGrid;
+use crate::vm::supervisor::driver::{HaltReason, MachineState};
 
 /// A normal installation restarts 2 to 6 times (WinPE, first boot, OOBE, and restarts for drivers).
 const SETUP_RESTARTS: u32 = 8;
@@ -249,7 +249,7 @@ fn is_unchanged(old: &MachineSample, new: &MachineSample) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::driver::HypervisorFault;
+    use crate::vm::supervisor::driver::HypervisorFault;
 
     /// A screen of 20 by 10 cells; `text` cells differ from those of another number.
     fn screen(text: u8, cursor: bool) -> Option<ScreenGrid> {

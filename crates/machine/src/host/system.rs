@@ -1,6 +1,7 @@
 //! Operating system by os-release(5), and the command that installs a program there
 //! (`packages.toml`).
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -16,8 +17,9 @@ pub struct OperatingSystem {
     pub like: Vec<String>,
 }
 
-/// A program that a package provides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A program that a package provides, by its key in `packages.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HostProgram {
     Qemu,
     QemuImg,
@@ -40,17 +42,13 @@ impl HostProgram {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SystemFamily {
     ids: Vec<String>,
     #[serde(default)]
     like: Vec<String>,
     install: String,
-    qemu: Option<String>,
-    qemu_img: Option<String>,
-    ovmf: Option<String>,
-    swtpm: Option<String>,
-    tesseract: Option<String>,
+    #[serde(flatten)]
+    packages: BTreeMap<HostProgram, String>,
 }
 
 #[derive(Deserialize)]
@@ -97,14 +95,8 @@ impl OperatingSystem {
                     .find(|f| self.like.iter().any(|like| f.like.contains(like)))
             })
             .and_then(|family| {
-                let package = match program {
-                    HostProgram::Qemu => &family.qemu,
-                    HostProgram::QemuImg => &family.qemu_img,
-                    HostProgram::Ovmf => &family.ovmf,
-                    HostProgram::Swtpm => &family.swtpm,
-                    HostProgram::Tesseract => &family.tesseract,
-                };
-                Some(format!("{} {}", family.install, package.as_ref()?))
+                let package = family.packages.get(&program)?;
+                Some(format!("{} {package}", family.install))
             })
             .unwrap_or_else(|| format!("install {}", program.name()))
     }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bugcheck::KernelCrash;
-use super::observation::MachineObservation;
-use crate::guest::{Guest, GuestFailure};
+use super::Supervisor;
+use crate::guest::Guest;
+use crate::vm::bugcheck::KernelCrash;
+use crate::vm::observation::MachineObservation;
 use winimg_base::error::{Error, Result};
 
 /// One machine of a hypervisor, from its creation until it is stopped.
@@ -24,9 +25,35 @@ pub trait MachineDriver: Send + Sync {
     /// Returns the screen as a PPM.
     fn take_picture(&self) -> Result<Vec<u8>>;
 
-    /// Returns the firmware's monitor, if the hypervisor offers one.
-    fn firmware(&self) -> Option<&dyn FirmwareMonitor> {
-        None
+    /// Returns true if the firmware logs its progress.
+    fn has_firmware_log(&self) -> bool {
+        false
+    }
+
+    /// Returns the firmware's events since the last call.
+    fn read_firmware_log(&self) -> Result<Vec<FirmwareEvent>> {
+        Ok(Vec::new())
+    }
+
+    /// Resets the machine, like its reset button. Only called if the firmware has a log.
+    fn reset(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Pauses the guest while the host's disk is full. Not called if the hypervisor does that
+    /// itself (`SupervisorSettings::room`).
+    fn pause(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Resumes a paused guest.
+    fn go_on(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns true if the hypervisor itself paused the guest because a write found no free space.
+    fn found_no_room(&self) -> bool {
+        false
     }
 
     /// Presses the Up key, which is harmless where no key is expected; Enter or Esc could answer a
@@ -38,10 +65,7 @@ pub trait MachineDriver: Send + Sync {
 
     /// Opens the channel to the guest without sending anything. Called before
     /// [`MachineDriver::power_on`].
-    fn open_channel(
-        self: Arc<Self>,
-        oversight: Arc<dyn MachineOversight>,
-    ) -> Result<Box<dyn GuestChannel>>;
+    fn open_channel(self: Arc<Self>, oversight: Arc<Supervisor>) -> Result<Box<dyn GuestChannel>>;
 
     /// Returns true if the machine no longer exists. Waits at most `patience` for its end, where
     /// the hypervisor supports waiting.
@@ -68,41 +92,6 @@ pub trait MachineDriver: Send + Sync {
 
     /// Called with the error of a machine that failed to start.
     fn note_failed_start(&self, _error: &Error) {}
-}
-
-/// Firmware that logs its progress.
-pub trait FirmwareMonitor {
-    /// Returns the events since the last call.
-    fn log(&self) -> Result<Vec<FirmwareEvent>>;
-
-    /// Resets the machine, like its reset button.
-    fn reset(&self) -> Result<()>;
-}
-
-/// Pauses the guest while the host's disk is full.
-pub trait PauseControl: Send + Sync {
-    fn pause(&self) -> Result<()>;
-
-    fn go_on(&self) -> Result<()>;
-
-    /// Returns true if the hypervisor itself paused the guest because a write found no free space.
-    fn found_no_room(&self) -> bool;
-}
-
-/// Services that the supervisor provides to a guest channel.
-pub trait MachineOversight: Send + Sync {
-    /// Fails unless the machine runs, is healthy and the build was not cancelled. With `fresh`, the
-    /// hypervisor is queried now.
-    fn check(&self, fresh: bool) -> Result<(), GuestFailure>;
-
-    /// Called when a request is sent to the guest (`true`) and when anything is received from it.
-    fn record_contact(&self, asked: bool);
-
-    /// Returns the time for deadlines; it is paused while the machine waits for disk space.
-    fn now(&self) -> Instant;
-
-    /// Returns the time since power-on, on the same clock.
-    fn elapsed(&self) -> Duration;
 }
 
 /// Channel to the guest until its first answer.
