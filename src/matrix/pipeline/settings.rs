@@ -2,7 +2,7 @@
 
 use super::{PipelineEngine, PipelineSource};
 use winimg_base::diag::{Diagnostic, Diagnostics};
-use winimg_supply::publish::Destination;
+use winimg_supply::publish::{Destination, FlagValues};
 
 /// Returns all complaints at once.
 pub fn check_settings(engine: PipelineEngine, source: PipelineSource<'_>) -> Diagnostics {
@@ -41,7 +41,8 @@ pub fn check_settings(engine: PipelineEngine, source: PipelineSource<'_>) -> Dia
     for target in pipeline.store.iter().chain(publish) {
         let wrong = source.schedule.variants.iter().find_map(|variant| {
             let address = target.render(&variant.name);
-            Destination::parse(&address).err().map(|e| (address, e))
+            let parsed = Destination::parse(&address, FlagValues::default());
+            parsed.err().map(|e| (address, e))
         });
         if let Some((address, why)) = wrong {
             let fact = format!("\"{address}\" is not a destination of `winimg publish`");

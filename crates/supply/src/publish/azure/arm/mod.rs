@@ -15,22 +15,24 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::super::{PublisherSettings, build_client, with_retries};
+use super::super::{build_client, service, with_retries};
 use super::login::AzureLogin;
 use super::storage::address;
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{HttpAnswer, HttpClient};
-use crate::fetch::failure::{FetchFailure, asked_wait, classify_fault, is_passing};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::client::HttpClient;
+use crate::fetch::failure::{FetchFailure, asked_wait, is_passing};
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 
 pub use image::{AzureImage, AzureImageSpec};
-pub use place::{AzurePlace, GalleryVersion};
+pub use place::{AzurePlace, FLAGS};
 
 /// Maximum size of an answer in bytes.
 const LONGEST: u64 = 4 << 20;
+/// Name of the service in messages.
+const MANAGER: &str = "the resource manager";
 /// Azure's public cloud.
 const PUBLIC: &str = "https://management.azure.com";
 /// Time limit of an operation; Azure continues it.
@@ -83,15 +85,15 @@ struct ArmError {
 }
 
 impl ArmClient {
-    pub fn new(settings: &PublisherSettings) -> Result<Self> {
-        let endpoint = settings.azure.manager.as_deref().unwrap_or(PUBLIC);
-        let endpoint = endpoint.trim_end_matches('/');
+    pub fn new(options: &FetchOptions) -> Result<Self> {
+        let set = read_variable("AZURE_RESOURCE_MANAGER_ENDPOINT");
+        let endpoint = set.as_deref().unwrap_or(PUBLIC).trim_end_matches('/');
         let base = address(&format!("{endpoint}/"), "AZURE_RESOURCE_MANAGER_ENDPOINT")?;
         Ok(Self {
-            client: build_client(&base, &settings.options),
-            login: AzureLogin::to(endpoint, &settings.options.proxies),
+            client: build_client(&base, options),
+            login: AzureLogin::to(endpoint, &options.proxies),
             base,
-            options: settings.options.clone(),
+            options: options.clone(),
         })
     }
 
@@ -183,10 +185,7 @@ impl ArmClient {
     }
 
     fn url(&self, path: &ResourcePath) -> Result<Url> {
-        let mut url = self
-            .base
-            .join(path.id.trim_start_matches('/'))
-            .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))?;
+        let mut url = service::join_url(&self.base, path.id.trim_start_matches('/'))?;
         url.query_pairs_mut()
             .append_pair("api-version", path.version);
         Ok(url)
@@ -218,27 +217,17 @@ impl ArmClient {
         url: &Url,
         body: Option<&Value>,
     ) -> Result<(StatusCode, HeaderMap, String), FetchFailure> {
-        let mut request = self
-            .client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault("the resource manager", url, fault))?;
+        let mut request = service::request(&self.client, MANAGER, method, url)?;
         if let Some(body) = body {
             request = request
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.to_string());
         }
         let request = self.login.sign(request).await?;
-        let sent = self.client.send(request, UrlSource::ByUser).await;
-        let answer: HttpAnswer =
-            sent.map_err(|fault| classify_fault("the resource manager", url, fault))?;
+        let answer = service::send(&self.client, MANAGER, url, request).await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let bytes = answer.read_body(LONGEST).await;
-        let bytes = bytes.map_err(|fault| classify_fault("the resource manager", url, fault))?;
-        Ok((
-            status,
-            headers,
-            String::from_utf8_lossy(&bytes).into_owned(),
-        ))
+        let text = service::read_text(answer, MANAGER, url, LONGEST).await?;
+        Ok((status, headers, text))
     }
 }
 
