@@ -1,14 +1,16 @@
 //! Requests to the service of a destination, whose faults are reported with its name.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
 use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault, is_here};
 use crate::fetch::failure::{FetchFailure, classify_fault};
 use crate::fetch::policy::UrlSource;
 use crate::fetch::upload::UploadProgress;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 
 /// Starts a request. `what`: name of the service in messages.
@@ -69,6 +71,38 @@ pub async fn read_text(
 ) -> Result<String, FetchFailure> {
     let bytes = read_body(answer, what, url, limit).await?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reports a request that a service refused: "WHO answered 403 AccessDenied".
+pub fn report_refusal(
+    who: &str,
+    at: impl Display,
+    status: Option<StatusCode>,
+    code: &str,
+    message: &str,
+) -> Error {
+    let status = status.map(|status| status.as_u16().to_string());
+    let code = Some(display_text::sanitize_line(code)).filter(|code| !code.is_empty());
+    let words: Vec<String> = status.into_iter().chain(code).collect();
+    let error = Error::new(Kind::Publish, format!("{who} answered {}", words.join(" "))).at(at);
+    if message.is_empty() {
+        error
+    } else {
+        error.found(display_text::sanitize_line(message))
+    }
+}
+
+/// Decides whether a refused request is retried; only a final refusal has a cure.
+pub fn classify_refusal(
+    error: Error,
+    is_passing: bool,
+    cure: Option<impl Into<String>>,
+) -> FetchFailure {
+    match cure {
+        _ if is_passing => FetchFailure::retryable(error),
+        Some(cure) => error.cure(cure.into()).into(),
+        None => error.into(),
+    }
 }
 
 /// Returns the address of a path below another address.

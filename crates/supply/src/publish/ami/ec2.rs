@@ -106,20 +106,10 @@ impl Ec2Client {
 /// Classifies an error of EC2. (Amazon EC2: API Reference, error codes)
 fn classify_error(action: &str, region: &str, status: StatusCode, text: &str) -> FetchFailure {
     let (code, words) = error(text).unwrap_or_default();
-    let fact = if code.is_empty() {
-        format!("EC2 in {region} answered {}", status.as_u16())
-    } else {
-        format!("EC2 in {region} answered {} {code}", status.as_u16())
-    };
-    let mut error = Error::new(Kind::Publish, fact).at(action);
-    if !words.is_empty() {
-        error = error.found(words);
-    }
+    let who = format!("EC2 in {region}");
+    let error = service::report_refusal(&who, action, Some(status), &code, &words);
     let passes =
         is_passing(status) || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
-    if passes {
-        return FetchFailure::retryable(error);
-    }
     let cure = match code.as_str() {
         "UnauthorizedOperation" => {
             "the credentials need ec2:ImportImage, ec2:DescribeImportImageTasks, \
@@ -135,9 +125,9 @@ fn classify_error(action: &str, region: &str, status: StatusCode, text: &str) ->
             "create the role `vmimport` with read access to the bucket: VM Import/Export User \
              Guide, \"Required service role\""
         }
-        _ => return error.into(),
+        _ => return service::classify_refusal(error, passes, None::<&str>),
     };
-    error.cure(cure).into()
+    service::classify_refusal(error, passes, Some(cure))
 }
 
 /// Parses the code and the message of an error.

@@ -353,7 +353,7 @@ async fn wait_for_import(
             ImportTaskState::Active(_) => {}
         }
         Ec2Client::pause(&mut wait).await;
-        let form = form::make_form("ImportTaskId.1", &task.id);
+        let form = form::make_form(&[("ImportTaskId.1", &task.id)]);
         let answer = ec2.ask("DescribeImportImageTasks", form, watch).await?;
         let mut tasks = answers::parse_tasks(&answer)?.into_iter();
         let same = tasks.find(|one| one.id == task.id);
@@ -392,8 +392,7 @@ async fn find_by_id(
     watch: &ProgressWatch,
 ) -> Result<Option<answers::Ec2Image>> {
     // By a filter, so that a deregistered image is not an error.
-    let mut form = form::make_form("Filter.1.Name", "image-id");
-    form.extend(form::make_form("Filter.1.Value.1", id));
+    let form = form::make_form(&[("Filter.1.Name", "image-id"), ("Filter.1.Value.1", id)]);
     let answer = ec2.ask("DescribeImages", form, watch).await?;
     Ok(answers::parse_images(&answer)?.into_iter().next())
 }

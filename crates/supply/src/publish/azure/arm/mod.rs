@@ -308,24 +308,11 @@ pub fn failed(id: &str, words: &str) -> Error {
 fn refused(id: &str, status: StatusCode, text: &str) -> FetchFailure {
     let complaint = complaint(text);
     let (code, number) = (complaint.code.as_str(), status.as_u16());
-    let fact = match code {
-        "" => format!("{}: Azure answered {number}", name(id)),
-        code => format!(
-            "{}: Azure answered {number} {}",
-            name(id),
-            display_text::sanitize_line(code)
-        ),
-    };
-    let mut error = Error::new(Kind::Publish, fact).at(id);
-    if !complaint.message.is_empty() {
-        error = error.found(display_text::sanitize_line(&complaint.message));
-    }
+    let who = format!("{}: Azure", name(id));
+    let error = service::report_refusal(&who, id, Some(status), code, &complaint.message);
     let passes =
         is_passing(status) || matches!(code, "AnotherOperationInProgress" | "RetryableError");
-    if passes {
-        return FetchFailure::retryable(error);
-    }
-    let cure = match (number, code) {
+    let cure = Some(match (number, code) {
         (_, "ResourceGroupNotFound" | "SubscriptionNotFound") => {
             "fix the subscription or resource group in --to (`az group list` lists them)"
         }
@@ -342,9 +329,9 @@ fn refused(id: &str, status: StatusCode, text: &str) -> FetchFailure {
              Microsoft.Compute/images/*, Microsoft.Compute/galleries/images/* and \
              Microsoft.Storage/storageAccounts/read"
         }
-        _ => return error.into(),
-    };
-    error.cure(cure).into()
+        _ => return service::classify_refusal(error, passes, None::<&str>),
+    });
+    service::classify_refusal(error, passes, cure)
 }
 
 #[cfg(test)]
