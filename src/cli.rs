@@ -10,6 +10,7 @@ mod image;
 mod inputs;
 mod matrix;
 mod names;
+mod publish;
 mod recipe;
 mod trust;
 mod unknown;
@@ -22,7 +23,7 @@ pub use self::cache::{
     SharedLayersArgs,
 };
 pub use self::image::{
-    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, InspectArgs, PublishArgs, ReportArgs,
+    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, InspectArgs, ReportArgs,
     SignArgs, SigningArgs, TryArgs, VerifyArgs,
 };
 pub use self::inputs::{
@@ -33,6 +34,7 @@ pub use self::matrix::{
     MatrixReportArgs,
 };
 pub use self::names::quote_command_line;
+pub use self::publish::PublishArgs;
 pub use self::recipe::{
     AccelArg, HypervisorArgs, InitArgs, PlanArgs, RecipeArgs, TargetsArgs, ValidateArgs,
 };

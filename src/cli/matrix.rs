@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::{HypervisorArgs, NetworkArgs};
-use crate::matrix::pipeline::PipelineEngine;
+use crate::matrix::pipeline::{ENGINES, PipelineEngine};
 
 #[derive(Debug, Subcommand)]
 pub enum MatrixCommand {
@@ -116,14 +117,24 @@ pub struct MatrixRenderArgs {
     #[arg(value_name = "MATRIX")]
     pub file: PathBuf,
     /// Engine that runs the pipeline
-    #[arg(long, value_enum)]
-    pub engine: PipelineEngine,
+    #[arg(long, value_parser = parse_engine())]
+    pub engine: &'static PipelineEngine,
     /// Folder to write the pipeline into [default: standard output]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Write nothing; exit with status 2 if a file in DIR would change
     #[arg(long, requires = "output")]
     pub check: bool,
+}
+
+fn parse_engine() -> impl TypedValueParser<Value = &'static PipelineEngine> {
+    let names = ENGINES
+        .iter()
+        .map(|engine| PossibleValue::new(engine.id).help(engine.about));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut engines = ENGINES.iter();
+        engines.find(|engine| engine.id == name).ok_or(name)
+    })
 }
 
 impl MatrixCommand {

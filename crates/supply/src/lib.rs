@@ -6,4 +6,5 @@
 pub mod bundle;
 pub mod fetch;
 pub mod publish;
+mod runtime;
 pub mod store;

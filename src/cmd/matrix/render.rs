@@ -90,14 +90,14 @@ fn refuse_absolute(file: &Path) -> Result<()> {
         .cure("run this in the repository's top folder with a relative path"))
 }
 
-fn show(engine: PipelineEngine, files: &[PipelineFile]) -> Result<()> {
+fn show(engine: &PipelineEngine, files: &[PipelineFile]) -> Result<()> {
     match files {
         [file] => print(&file.text),
         _ => {
             let fact = format!("the pipeline has {}", count(files.len(), "file"));
             let names = files.iter().map(|file| file.name.as_str());
             Err(Error::new(Kind::Recipe, fact)
-                .at(format!("--engine {engine:?}").to_lowercase())
+                .at(format!("--engine {}", engine.id))
                 .lines(names)
                 .cure("write them into a folder with --output DIR"))
         }

@@ -2,7 +2,7 @@
 //!
 //! Rejects an image with a file that differs from what the build wrote.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::super::verify::describe_unreadable;
@@ -14,7 +14,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, ContainedFileError};
 use winimg_recipe::recipe::OutputFormat;
 use winimg_supply::publish::{
-    Destination, DiskFormat, FileRole, ImportRequest, PublishFile, PublishImage,
+    AcceptedOutputs, Destination, FileRole, PublishFile, PublishImage, refuse_flag,
 };
 
 /// File names and media types of an image's records; not every build writes all of them.
@@ -34,6 +34,16 @@ const RECORDS: [(&str, &str); 8] = [
     ("manifest.json.sig", "application/octet-stream"),
     ("manifest.json.minisig", "application/x-minisig"),
 ];
+
+/// Refuses `--only` where the destination leaves no choice.
+pub fn refuse_only(destination: &Destination, only: &[String]) -> Result<()> {
+    match destination.outputs() {
+        AcceptedOutputs::Alone { refusal, .. } if !only.is_empty() => {
+            Err(refuse_flag("only", refusal, destination))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Returns the files to publish, checked against the manifest.
 pub fn check_files(
@@ -55,9 +65,8 @@ pub fn check_files(
             },
         }
     }
-    let is_ami = matches!(destination, Destination::Ami(_));
     let takes_records = matches!(
-        AcceptedOutputs::from_destination(destination),
+        destination.outputs(),
         AcceptedOutputs::All | AcceptedOutputs::First(_)
     );
     let mut records = Vec::new();
@@ -82,9 +91,6 @@ pub fn check_files(
             .lines(faults)
             .cure("publish from the build's output folder, or build again"));
     }
-    if is_ami {
-        files = vec![read_import(&wanted, files, folder)?];
-    }
     for (name, media_type, path) in records {
         let (sha256, size) = io::compute_sha256(&path)?;
         files.push(PublishFile {
@@ -101,36 +107,9 @@ pub fn check_files(
         version: manifest.windows.build.clone(),
         created: manifest.finished.clone(),
         firmware: manifest.machine.as_ref().map(|machine| machine.firmware),
+        properties: BTreeMap::new(),
         files,
     })
-}
-
-/// Outputs that a destination accepts.
-enum AcceptedOutputs {
-    All,
-    /// This one, unless `--only` names others.
-    First(OutputFormat),
-    /// Only this one, with the disk that it refers to.
-    Alone(OutputFormat),
-    /// The first one that exists, or the one that `--only` names.
-    One(&'static [OutputFormat]),
-}
-
-impl AcceptedOutputs {
-    fn from_destination(destination: &Destination) -> Self {
-        match destination {
-            Destination::Bucket(_)
-            | Destination::Blobs(_)
-            | Destination::Gcs(_)
-            | Destination::Server(_)
-            | Destination::Artifact(_) => Self::All,
-            Destination::Azure(_) => Self::Alone(OutputFormat::Vhd),
-            Destination::ContainerDisk(_) => Self::First(OutputFormat::ContainerDisk),
-            Destination::Ami(_) => Self::Alone(OutputFormat::Ami),
-            Destination::Glance(_) => Self::One(&[OutputFormat::Qcow2, OutputFormat::Raw]),
-            Destination::Vsphere(_) => Self::Alone(OutputFormat::Ova),
-        }
-    }
 }
 
 /// Returns the artifacts that `--only` names, or those that the destination accepts.
@@ -139,20 +118,20 @@ fn select_artifacts<'m>(
     destination: &Destination,
     only: &[String],
 ) -> Result<Vec<&'m ManifestArtifact>> {
-    let takes = AcceptedOutputs::from_destination(destination);
+    let takes = destination.outputs();
     let own = match takes {
         AcceptedOutputs::All => Vec::new(),
         AcceptedOutputs::One(outputs) => {
             vec![choose_output(outputs, manifest, only)?.name().to_owned()]
         }
-        AcceptedOutputs::First(output) | AcceptedOutputs::Alone(output) => {
+        AcceptedOutputs::First(output) | AcceptedOutputs::Alone { output, .. } => {
             vec![output.name().to_owned()]
         }
     };
     let only = match (&takes, only) {
         (AcceptedOutputs::All, only) => only,
         (AcceptedOutputs::First(_), [])
-        | (AcceptedOutputs::Alone(_) | AcceptedOutputs::One(_), _) => &own,
+        | (AcceptedOutputs::Alone { .. } | AcceptedOutputs::One(_), _) => &own,
         (AcceptedOutputs::First(_), only) => only,
     };
     let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
@@ -171,7 +150,7 @@ fn select_artifacts<'m>(
     }
     let artifacts = &manifest.artifacts;
     let disks: Vec<&str> = match takes {
-        AcceptedOutputs::Alone(_) => artifacts
+        AcceptedOutputs::Alone { .. } => artifacts
             .iter()
             .filter(|a| is_selected(a, only))
             .filter_map(|a| a.disk.as_deref())
@@ -242,45 +221,6 @@ fn to_publish_file(artifact: &ManifestArtifact, path: PathBuf) -> Result<Publish
             "ami" => "application/json",
             _ => "application/octet-stream",
         },
-        role: match artifact.kind.as_str() {
-            kind if kind == OutputFormat::ContainerDisk.name() => FileRole::ContainerDisk,
-            kind if kind == OutputFormat::Ova.name() => FileRole::Ova,
-            kind if kind == OutputFormat::Qcow2.name() => FileRole::Disk(DiskFormat::Qcow2),
-            kind if kind == OutputFormat::Raw.name() => FileRole::Disk(DiskFormat::Raw),
-            kind if kind == OutputFormat::Vhd.name() => FileRole::Disk(DiskFormat::Vhd),
-            _ => FileRole::Artifact,
-        },
-    })
-}
-
-/// Returns the disk with its request to VM Import; the two files are the disk and the request.
-fn read_import(
-    listed: &[&ManifestArtifact],
-    files: Vec<PublishFile>,
-    folder: &Path,
-) -> Result<PublishFile> {
-    let (requests, disks): (Vec<_>, Vec<_>) = listed
-        .iter()
-        .zip(files)
-        .partition(|(artifact, _)| artifact.kind == OutputFormat::Ami.name());
-    let request = requests.into_iter().next();
-    let disk = disks.into_iter().next();
-    let (Some((_, request)), Some((_, disk))) = (request, disk) else {
-        return Err(
-            Error::failed("the manifest lists no disk for its VM Import request")
-                .at(folder.display()),
-        );
-    };
-    let text = io::read_text_limited(&request.path, io::limit::TEXT)
-        .map_err(|e| Error::io("read", &request.path, e))?;
-    let import: ImportRequest = serde_json::from_str(&text).map_err(|e| {
-        Error::failed("this is not a VM Import request written by winimg")
-            .at(request.path.display())
-            .because(e)
-            .cure("write it again with `winimg export`")
-    })?;
-    Ok(PublishFile {
-        role: FileRole::Imported(Box::new(import)),
-        ..disk
+        role: FileRole::Output(artifact.kind.clone()),
     })
 }

@@ -5,7 +5,6 @@
 //! different file without `--replace`.
 
 mod image;
-mod options;
 mod properties;
 
 use std::path::Path;
@@ -18,8 +17,10 @@ use crate::record::writer::MANIFEST;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::{column_width, count};
+use winimg_supply::fetch::shared_cache::RegistryConfig;
 use winimg_supply::publish::{
-    Destination, KnownBy, ObjectStatus, PublishImage, PublishObject, PublishedObject, Publisher,
+    Destination, KnownBy, ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject,
+    Publisher,
 };
 
 use super::{CommandContext, must_exist, print};
@@ -31,8 +32,8 @@ struct PublishLine<'o> {
 }
 
 pub fn run(args: &cli::PublishArgs, context: &CommandContext) -> Result<()> {
-    let destination = Destination::parse(&args.to)?;
-    options::refuse_foreign(args, &destination)?;
+    let destination = Destination::parse(&args.to, args.flags.0.clone())?;
+    image::refuse_only(&destination, &args.only)?;
     must_exist(&args.image)?;
     let path = if args.image.is_dir() {
         args.image.join(MANIFEST)
@@ -41,13 +42,17 @@ pub fn run(args: &cli::PublishArgs, context: &CommandContext) -> Result<()> {
     };
     let folder = io::folder_of(&path);
     let manifest = BuildManifest::read(&path)?;
-    let image = image::check_files(&manifest, folder, &destination, &args.only)?;
-    let publisher = Publisher::open(
-        &destination,
-        options::collect_settings(args, &destination, &manifest, context)?,
-        &context.sink,
-        &context.cancel,
-    )?;
+    let mut image = image::check_files(&manifest, folder, &destination, &args.only)?;
+    let configured = &context.host.said.cache;
+    let registries = RegistryConfig {
+        file: configured.credentials.clone(),
+        token_host: configured.token_host.clone(),
+    };
+    let host = PublishHost::new(context.host.proxies.clone(), registries, &context.sink);
+    let publisher = Publisher::open(&destination, host, &context.cancel)?;
+    if matches!(destination, Destination::Glance(_)) {
+        image.properties = properties::read(&manifest, context)?;
+    }
     let done = publish(args, &destination, (&image, &path), &publisher);
     publisher.close();
     done

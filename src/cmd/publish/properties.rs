@@ -1,11 +1,13 @@
 //! Glance image properties for Nova: firmware, devices that the image has drivers for, clock.
 //!
-//! Pure. Omits devices that the image's target does not specify: Nova chooses them.
+//! Omits devices that the image's target does not specify: Nova chooses them.
 //! (openstack/glance: etc/metadefs/compute-libvirt-image.json; OpenStack: useful image properties)
 
 use std::collections::BTreeMap;
 
+use super::super::{CommandContext, targets};
 use crate::record::BuildManifest;
+use winimg_base::error::Result;
 use winimg_recipe::plan::ImageCheck;
 use winimg_recipe::recipe::target::{MetadataForm, TargetController, TargetNic, TargetSpec};
 use winimg_recipe::recipe::{Firmware, RegistryKey, RegistryValueData};
@@ -13,8 +15,23 @@ use winimg_recipe::recipe::{Firmware, RegistryKey, RegistryValueData};
 const CLOCK: RegistryKey =
     RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation");
 
+/// Returns the properties of an image, with a warning if no target names its devices.
+pub fn read(
+    manifest: &BuildManifest,
+    context: &CommandContext,
+) -> Result<BTreeMap<String, String>> {
+    let targets = targets::read_targets(context)?;
+    if find_openstack_target(manifest, &targets).is_none() {
+        context.sink.warn(
+            "the recipe names no OpenStack target: \
+             the image is published without properties for disk bus and network adapter",
+        );
+    }
+    Ok(collect(manifest, &targets))
+}
+
 /// Returns the properties. `targets` are all known targets.
-pub fn collect(manifest: &BuildManifest, targets: &[TargetSpec]) -> BTreeMap<String, String> {
+fn collect(manifest: &BuildManifest, targets: &[TargetSpec]) -> BTreeMap<String, String> {
     let mut all = vec![
         ("architecture", "x86_64".to_owned()),
         ("os_distro", "windows".to_owned()),
@@ -43,7 +60,7 @@ pub fn collect(manifest: &BuildManifest, targets: &[TargetSpec]) -> BTreeMap<Str
 }
 
 /// Finds the image's OpenStack target.
-pub fn find_openstack_target<'t>(
+fn find_openstack_target<'t>(
     manifest: &BuildManifest,
     targets: &'t [TargetSpec],
 ) -> Option<&'t TargetSpec> {

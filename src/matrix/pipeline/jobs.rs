@@ -48,7 +48,7 @@ pub struct PipelineJob {
 }
 
 /// Returns the jobs by stage, and within each stage in the order of the schedule.
-pub fn list_jobs(engine: PipelineEngine, source: PipelineSource<'_>) -> Vec<PipelineJob> {
+pub fn list_jobs(engine: &PipelineEngine, source: PipelineSource<'_>) -> Vec<PipelineJob> {
     let PipelineSource {
         pipeline, schedule, ..
     } = source;
@@ -111,7 +111,7 @@ pub fn list_jobs(engine: PipelineEngine, source: PipelineSource<'_>) -> Vec<Pipe
     all
 }
 
-fn render_publish_command(engine: PipelineEngine, variant: &str, to: &str) -> Vec<String> {
+fn render_publish_command(engine: &PipelineEngine, variant: &str, to: &str) -> Vec<String> {
     let folder = engine.output().join(variant).display().to_string();
     // The previous run's file differs, because the records contain their time: replace it.
     ["winimg", "publish", &folder, "--to", to, "--replace"]

@@ -4,36 +4,77 @@
 //! Pure: the same schedule and `[pipeline]` give the same bytes. The engine decides which machine
 //! runs what and when. Contains names of secrets but no secret.
 
+mod argo;
+mod buildkite;
+mod check;
+mod github;
+mod gitlab;
 mod jobs;
-mod settings;
+mod kubernetes;
 mod view;
 
 use std::path::Path;
 
-use clap::ValueEnum;
 use handlebars::Handlebars;
 use serde_json::Value;
 
 use crate::matrix::Schedule;
+pub use check::check_settings;
 use jobs::{PipelineJob, PipelineStage};
-pub use settings::check_settings;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_recipe::recipe::matrix::Pipeline;
 
-/// A CI engine. `--help` shows the descriptions below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PipelineEngine {
-    /// GitHub Actions workflow
-    Github,
-    /// GitLab CI/CD configuration
-    Gitlab,
-    /// Argo WorkflowTemplate
-    Argo,
-    /// Kubernetes Jobs, one file per stage
-    Kubernetes,
-    /// Buildkite pipeline
-    Buildkite,
+/// A CI engine: its names, its templates, and how it differs from the others.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineEngine {
+    /// The value of `--engine`.
+    pub id: &'static str,
+    /// Shown by `--help`.
+    pub about: &'static str,
+    /// Its name in messages.
+    label: &'static str,
+    /// Suffix of the file name after the name of the matrix.
+    suffix: &'static str,
+    template: &'static str,
+    job_template: &'static str,
+    runner: JobRunner,
+    /// Its jobs have no order, so each stage has a file that the user applies in turn.
+    has_file_per_stage: bool,
+    /// Complains about settings that the engine does not accept.
+    check: fn(PipelineSource<'_>) -> Vec<SettingFault>,
+    /// Refuses arguments that the engine cannot pass on literally.
+    refuse_jobs: fn(&[PipelineJob]) -> Result<()>,
+    /// Escapes the substitutions that the engine makes in any text, so that it passes on the text
+    /// literally.
+    escape: fn(&str) -> String,
+    /// Returns the commands of a pod's containers.
+    list_containers: fn(&PipelineJob) -> Vec<Vec<String>>,
+    /// Returns values that only this engine's templates use: of the pipeline with these jobs, and
+    /// of one of them.
+    describe_pipeline: fn(PipelineSource<'_>, &[&PipelineJob]) -> Value,
+    describe_job: fn(PipelineSource<'_>, &PipelineJob, &[&PipelineJob]) -> Value,
 }
+
+/// What runs the jobs, and which setting an engine therefore needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobRunner {
+    Labels,
+    Queue,
+    /// Pods, which have an image's folder and no repository checkout.
+    Pods,
+}
+
+/// The fact and the help of a complaint.
+type SettingFault = (String, &'static str);
+
+/// All engines in the order of `--help`.
+pub static ENGINES: [PipelineEngine; 5] = [
+    github::ENGINE,
+    gitlab::ENGINE,
+    argo::ENGINE,
+    kubernetes::ENGINE,
+    buildkite::ENGINE,
+];
 
 /// First words of each file.
 pub const HEADING: &str = "# Made from ";
@@ -58,60 +99,35 @@ pub struct PipelineSource<'a> {
 }
 
 impl PipelineEngine {
-    /// Returns true if its jobs are pods, which have an image's folder and no repository checkout.
-    pub fn has_pods(self) -> bool {
-        matches!(self, Self::Argo | Self::Kubernetes)
-    }
+    /// What most engines have in common.
+    const PLAIN: Self = Self {
+        id: "",
+        about: "",
+        label: "",
+        suffix: "",
+        template: "",
+        job_template: "",
+        runner: JobRunner::Labels,
+        has_file_per_stage: false,
+        check: |_| Vec::new(),
+        refuse_jobs: |_| Ok(()),
+        escape: str::to_owned,
+        list_containers: |job| job.commands.clone(),
+        describe_pipeline: |_, _| Value::Null,
+        describe_job: |_, _, _| Value::Null,
+    };
 
     /// Returns the parent folder of the variants' output folders.
-    pub fn output(self) -> &'static Path {
-        Path::new(if self.has_pods() {
-            "/mnt/winimg/out"
-        } else {
-            "out"
+    pub fn output(&self) -> &'static Path {
+        Path::new(match self.runner {
+            JobRunner::Pods => "/mnt/winimg/out",
+            JobRunner::Labels | JobRunner::Queue => "out",
         })
     }
 
-    /// Returns the templates of the pipeline and of one job.
-    fn templates(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Github => (
-                include_str!("templates/github.yml.hbs"),
-                include_str!("templates/github-job.yml.hbs"),
-            ),
-            Self::Gitlab => (
-                include_str!("templates/gitlab.yml.hbs"),
-                include_str!("templates/gitlab-job.yml.hbs"),
-            ),
-            Self::Argo => (
-                include_str!("templates/argo.yaml.hbs"),
-                include_str!("templates/argo-job.yaml.hbs"),
-            ),
-            Self::Kubernetes => (
-                include_str!("templates/kubernetes.yaml.hbs"),
-                include_str!("templates/kubernetes-job.yaml.hbs"),
-            ),
-            Self::Buildkite => (
-                include_str!("templates/buildkite.yml.hbs"),
-                include_str!("templates/buildkite-job.yml.hbs"),
-            ),
-        }
-    }
-
-    fn file_name(self, file: &Path, stage: &str) -> String {
+    fn file_name(&self, file: &Path, stage: &str) -> String {
         let stem = file.file_stem().unwrap_or_default();
-        format!("{}{stage}{}", stem.to_string_lossy(), self.file_suffix())
-    }
-
-    /// Returns the suffix of the file name after the name of the matrix.
-    fn file_suffix(self) -> &'static str {
-        match self {
-            Self::Github => ".yml",
-            Self::Gitlab => ".gitlab-ci.yml",
-            Self::Argo => ".argo.yaml",
-            Self::Kubernetes => ".yaml",
-            Self::Buildkite => ".buildkite.yml",
-        }
+        format!("{}{stage}{}", stem.to_string_lossy(), self.suffix)
     }
 }
 
@@ -120,12 +136,10 @@ impl PipelineEngine {
 /// # Errors
 ///
 /// Fails if the engine cannot pass on an argument literally.
-pub fn render(engine: PipelineEngine, source: PipelineSource<'_>) -> Result<Vec<PipelineFile>> {
+pub fn render(engine: &PipelineEngine, source: PipelineSource<'_>) -> Result<Vec<PipelineFile>> {
     let all = jobs::list_jobs(engine, source);
-    if engine == PipelineEngine::Argo {
-        refuse_tags(&all)?;
-    }
-    if engine != PipelineEngine::Kubernetes {
+    (engine.refuse_jobs)(&all)?;
+    if !engine.has_file_per_stage {
         let jobs: Vec<&PipelineJob> = all.iter().collect();
         return Ok(vec![render_file(engine, source, "", &jobs)?]);
     }
@@ -140,7 +154,7 @@ pub fn render(engine: PipelineEngine, source: PipelineSource<'_>) -> Result<Vec<
 }
 
 fn render_file(
-    engine: PipelineEngine,
+    engine: &PipelineEngine,
     source: PipelineSource<'_>,
     stage: &str,
     jobs: &[&PipelineJob],
@@ -152,7 +166,7 @@ fn render_file(
     })
 }
 
-/// Stages with a file each, for an engine whose jobs have no order: the user applies them in turn.
+/// Suffixes of the files of stages.
 const STAGES: [(PipelineStage, &str); 3] = [
     (PipelineStage::Installation, "-1-installations"),
     (PipelineStage::Variant, "-2-variants"),
@@ -160,32 +174,14 @@ const STAGES: [(PipelineStage, &str); 3] = [
 ];
 
 /// Returns the possible names of the files of this matrix' pipeline.
-pub fn list_names(engine: PipelineEngine, file: &Path) -> Vec<String> {
-    let stages = STAGES
+pub fn list_names(engine: &PipelineEngine, file: &Path) -> Vec<String> {
+    if !engine.has_file_per_stage {
+        return vec![engine.file_name(file, "")];
+    }
+    STAGES
         .iter()
-        .map(|(_, stage)| engine.file_name(file, stage));
-    match engine {
-        PipelineEngine::Kubernetes => stages.collect(),
-        _ => vec![engine.file_name(file, "")],
-    }
-}
-
-/// Refuses arguments with `{{`: Argo substitutes `{{…}}` everywhere and cannot escape it.
-fn refuse_tags(all: &[PipelineJob]) -> Result<()> {
-    for job in all {
-        let words = job.commands.iter().flatten();
-        let tags: Vec<String> = words.filter(|word| word.contains("{{")).cloned().collect();
-        if !tags.is_empty() {
-            let fact = "Argo would substitute `{{` in an argument of `winimg build`";
-            return Err(Error::new(Kind::Recipe, fact)
-                .at(format!("the variant {}", job.variant))
-                .lines(tags)
-                .cure(
-                    "write that value into the recipe, and let the matrix set a variable of it",
-                ));
-        }
-    }
-    Ok(())
+        .map(|(_, stage)| engine.file_name(file, stage))
+        .collect()
 }
 
 /// Template of a pod's container.
@@ -193,12 +189,15 @@ const CONTAINER: &str = include_str!("templates/container.yaml.hbs");
 
 /// Renders the templates. Every `{{value}}` becomes a double-quoted text; only `{{{value}}}` does
 /// not.
-fn fill_templates(engine: PipelineEngine, view: &Value) -> Result<String> {
-    let (whole, job) = engine.templates();
+fn fill_templates(engine: &PipelineEngine, view: &Value) -> Result<String> {
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
     handlebars.register_escape_fn(quote_text);
-    for (name, text) in [("whole", whole), ("job", job), ("container", CONTAINER)] {
+    for (name, text) in [
+        ("whole", engine.template),
+        ("job", engine.job_template),
+        ("container", CONTAINER),
+    ] {
         handlebars
             .register_template_string(name, text)
             .map_err(|e| Error::failed("a pipeline template is invalid").because(e))?;

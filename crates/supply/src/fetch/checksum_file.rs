@@ -1,5 +1,6 @@
 //! A publisher's checksum file: fetched, verified if it is signed, and parsed.
 
+use crate::runtime::run_blocking;
 use crate::store::{ExpectedBytes, SignatureDemand, check_groups};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -11,7 +12,7 @@ use winimg_trust::{FileSubject, SignatureRule, Signer, openpgp};
 use super::evidence::{EvidenceRequest, GatheredEvidence};
 use super::failure::refuse_plain_http;
 use super::signatures::SignatureFetcher;
-use super::{FetchContext, FetchRequest, run_blocking};
+use super::{FetchContext, FetchRequest};
 
 /// Fetches the checksum file at `url`; returns its digest for the wanted file, and its signers.
 pub(super) async fn read(

@@ -11,6 +11,7 @@ use reqwest::{Method, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
 
+use crate::runtime;
 use crate::store::{ProgressWatch, Store};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
@@ -22,7 +23,7 @@ use super::failure::{
 };
 use super::policy::UrlSource;
 use super::retry::RetryCounter;
-use super::{FetchContext, FetchOptions, block_on};
+use super::{FetchContext, FetchOptions};
 
 /// Statuses after which the same request is retried later, instead of one with another method.
 const BUSY: [u16; 6] = [408, 425, 429, 502, 503, 504];
@@ -99,7 +100,7 @@ impl Documents {
 
     /// Runs work that reads documents.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        block_on("documents", &self.0.cancel, work)?
+        runtime::run(&self.0.cancel, work)?
     }
 
     pub(super) async fn get(&self, document: &Document) -> Result<Option<Vec<u8>>> {

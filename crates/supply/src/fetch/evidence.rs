@@ -8,6 +8,7 @@ use std::path::Path;
 
 use url::Url;
 
+use crate::runtime::run_blocking;
 use crate::store::{AdmitCandidate, ExpectedBytes, ProgressWatch, Store, StoredBlob, UrlRecord};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -15,8 +16,8 @@ use winimg_base::text::redact;
 use winimg_recipe::recipe::LockedInput;
 use winimg_trust::{SignatureRefusal, sigstore};
 
+use super::FetchContext;
 use super::failure::require_online;
-use super::{FetchContext, run_blocking};
 use winimg_recipe::recipe::FileAddress;
 
 /// Maximum size of a signature, bundle, certificate or catalog in bytes.

@@ -1,8 +1,8 @@
 //! Fetches a recipe's inputs into the store of the host, several at once.
 //!
-//! The only asynchronous part of winimg: one runtime is built here and hidden from callers. Every
-//! file becomes a [`Blob`] or an error that points at the recipe; all errors of a run are returned
-//! together. Inputs are only fetched if they are proved, or declared unverified with a reason.
+//! Every file becomes a [`Blob`] or an error that points at the recipe; all errors of a run are
+//! returned together. Inputs are only fetched if they are proved, or declared unverified with a
+//! reason.
 
 mod checksum_file;
 pub(crate) mod client;
@@ -30,10 +30,10 @@ pub(crate) mod upload;
 pub(crate) mod zone;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -41,12 +41,16 @@ use tracing::Instrument as _;
 pub use policy::Timeouts;
 pub use proxy::{Proxies, ProxyInUse, find_unusable as broken_proxies};
 
+use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
 use winimg_recipe::recipe::{
     ArchiveKind, DownloadSpec, InputId, InputSource, Mirrors, RecipeInput,
 };
+
+/// Time limit for the transfers of a cancelled run to stop.
+const STOPPING: Duration = Duration::from_secs(2);
 
 /// One file to fetch.
 #[derive(Clone, Debug)]
@@ -170,31 +174,7 @@ pub fn fetch(
     options: &FetchOptions,
 ) -> Result<Vec<FetchedFile>, Vec<Error>> {
     let context = FetchContext::new(store, sink, cancel, options);
-    block_on("fetch", cancel, fetch_all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
-}
-
-/// Runs one task on its own threads until it ends or is cancelled.
-fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = build_runtime(name)?;
-    let result = runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = wait_until_cancelled(cancel) => Err(Error::cancelled()),
-            result = work => Ok(result),
-        }
-    });
-    // A name lookup that hangs cannot be interrupted, but need not be waited for.
-    runtime.shutdown_timeout(Duration::from_secs(2));
-    result
-}
-
-pub(crate) fn build_runtime(name: &str) -> Result<Runtime, Error> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name(name)
-        .enable_all()
-        .build()
-        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))
+    runtime::block_on(fetch_all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
 }
 
 /// State shared by all transfers of one run.
@@ -245,11 +225,22 @@ async fn fetch_all(
         };
         transfers.spawn(work.instrument(span));
     }
-    while let Some(ended) = transfers.join_next().await {
+    let mut cancelled = pin!(runtime::wait_until_cancelled(&context.cancel));
+    loop {
+        let ended = tokio::select! {
+            biased;
+            () = &mut cancelled => {
+                // Their locks on partial downloads are free again when this returns.
+                let _ = tokio::time::timeout(STOPPING, transfers.shutdown()).await;
+                return Err(vec![Error::cancelled()]);
+            }
+            ended = transfers.join_next() => ended,
+        };
         match ended {
-            Ok((index, Ok(fetched))) => results[index] = Some(fetched),
-            Ok((index, Err(error))) => errors.push((index, error)),
-            Err(e) => {
+            None => break,
+            Some(Ok((index, Ok(fetched)))) => results[index] = Some(fetched),
+            Some(Ok((index, Err(error)))) => errors.push((index, error)),
+            Some(Err(e)) => {
                 let error = Error::new(Kind::Failed, "a transfer ended unexpectedly").because(e);
                 errors.push((usize::MAX, error));
             }
@@ -260,21 +251,4 @@ async fn fetch_all(
     }
     errors.sort_by_key(|(index, _)| *index);
     Err(errors.into_iter().map(|(_, error)| error).collect())
-}
-
-pub(crate) async fn wait_until_cancelled(cancel: &Cancel) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// Runs work that reads and hashes files off the async threads.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let span = tracing::Span::current();
-    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
-        Ok(result) => result,
-        Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
-    }
 }

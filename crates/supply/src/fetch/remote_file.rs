@@ -6,6 +6,7 @@ use tracing::debug;
 use tracing::field::display;
 use url::Url;
 
+use crate::runtime::run_blocking;
 use crate::store::{
     AdmitTerms, ExpectedBytes, PartialTransfer, ResumeRecord, StoredBlob, UrlRecord,
 };
@@ -16,7 +17,7 @@ use winimg_base::error::{Error, Kind, Result};
 use super::failure::{note_mirror, redirect_line, require_online};
 use super::requirements::{FileRequirements, JudgedBytes};
 use super::transfer::{Transfer, TransferOutcome};
-use super::{FetchSource, FetchedFile, run_blocking};
+use super::{FetchSource, FetchedFile};
 
 pub(super) struct RemoteFile<'a> {
     pub url: &'a Url,

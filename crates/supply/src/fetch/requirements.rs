@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::runtime::run_blocking;
 use crate::store::{AdmitTerms, ExpectedBytes, ProgressWatch, SignatureTerms, Store};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -14,7 +15,7 @@ use winimg_trust::checksum::WantedChecksum;
 use super::evidence::GatheredEvidence;
 use super::failure::refuse_plain_http;
 use super::signatures::{SignatureFetcher, needs_log};
-use super::{FetchContext, FetchRequest, checksum_file, run_blocking};
+use super::{FetchContext, FetchRequest, checksum_file};
 
 pub(super) struct FileRequirements<'a> {
     pub context: &'a FetchContext,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::fetch;
+use crate::runtime;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 
@@ -32,7 +32,7 @@ impl ObjectBody {
     /// Reads a range, and computes its digest.
     pub async fn read(&self, offset: u64, length: u64) -> Result<(Bytes, Digest)> {
         let body = self.clone();
-        fetch::run_blocking(move || {
+        runtime::run_blocking(move || {
             let bytes = body.read_now(offset, length)?;
             let digest = Digest::sha256_of(&bytes);
             Ok((bytes, digest))

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use reqsign_core::{
     CommandExecute, CommandOutput, Context, Env, Error as Unsigned, FileRead, HttpSend, OsEnv,
+    Signer, SigningCredential,
 };
+use reqwest::RequestBuilder;
+use reqwest::header::ACCEPT_ENCODING;
 use url::{Host, Url};
 
 use crate::fetch::Proxies;
@@ -19,6 +22,7 @@ use crate::fetch::client::HttpClient;
 use crate::fetch::failure::is_passing;
 use crate::fetch::policy::{Timeouts, UrlSource};
 use winimg_base::environment::trim_value;
+use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, remove_winimg_secrets};
 
 /// Maximum size of an answer with credentials in bytes.
@@ -49,6 +53,35 @@ pub fn build_context(proxies: &Proxies) -> Context {
         .with_file_read(CredentialFiles)
         .with_http_send(CredentialHttp::new(proxies))
         .with_command_execute(CredentialPrograms)
+}
+
+/// Adds the `Authorization` to a request. Returns it with the signed address, which may contain the
+/// signature.
+pub async fn sign<K: SigningCredential>(
+    signer: &Signer<K>,
+    request: RequestBuilder,
+    report_unsigned: fn(&Unsigned) -> Error,
+) -> Result<(RequestBuilder, http::Uri)> {
+    let (client, request) = request.build_split();
+    let mut request =
+        request.map_err(|e| Error::new(Kind::Publish, "a request cannot be built").because(e))?;
+    // Not signed: proxies may change it.
+    let encoding = request.headers_mut().remove(ACCEPT_ENCODING);
+    let mut parts = http::Request::new(()).into_parts().0;
+    parts.method = request.method().clone();
+    parts.uri = request
+        .url()
+        .as_str()
+        .parse()
+        .map_err(|e| Error::new(Kind::Publish, "an address cannot be signed").because(e))?;
+    parts.headers = request.headers().clone();
+    let signed = signer.sign(&mut parts, None).await;
+    signed.map_err(|e| report_unsigned(&e))?;
+    if let Some(encoding) = encoding {
+        parts.headers.insert(ACCEPT_ENCODING, encoding);
+    }
+    *request.headers_mut() = parts.headers;
+    Ok((RequestBuilder::from_parts(client, request), parts.uri))
 }
 
 fn report_unexpected(words: impl fmt::Display) -> Unsigned {

@@ -1,23 +1,28 @@
-//! Destinations of finished images: `s3://bucket/prefix`, `ami://bucket/prefix`,
+//! The table of destinations: `s3://bucket/prefix`, `ami://bucket/prefix`,
 //! `azblob://account/container/prefix`, `azure://subscription/group/account/container/prefix`,
 //! `gs://bucket/folder`, `glance://name`, `vsphere://vcenter/library`, `https://host/folder`,
 //! `oci://registry/repository:tag`.
 //!
-//! Refuses users, passwords and signed queries in an address, which appears in arguments, logs and
-//! records.
+//! Each variant has the settings of its destination, with the flags that only it takes. Refuses
+//! users, passwords and signed queries in an address, which appears in arguments, logs and records.
 
 use std::fmt;
+use std::sync::Arc;
 
-use url::{Host, Url};
-
-use super::azure::{AzurePlace, BlobPlace};
-use super::gcs::GcsPlace;
-use super::glance::GlancePlace;
-use super::key_prefix::parse_prefix;
-use super::vsphere::LibraryPlace;
-use crate::fetch::client;
-use crate::fetch::shared_cache::is_segment;
-use winimg_base::error::{Error, Kind, Result};
+use super::address::AddressFault;
+use super::ami::{self, AmiObject, AmiPlace, AmiRegions};
+use super::azure::{self, AzureBlob, AzureImage, AzureImages, AzurePlace, BlobFolder, BlobPlace};
+use super::bucket::{BucketPlace, S3Bucket};
+use super::flags::{DestinationFlag, FlagValues};
+use super::gcs::{GcsFolder, GcsPlace, SeenGeneration};
+use super::glance::{self, GlanceImage, GlancePlace, GlanceProject};
+use super::repository::{RegistryRepository, RegistrySlot, RegistryTag};
+use super::server::{FileServer, ServerFolder};
+use super::vsphere::{self, LibraryObject, LibraryPlace, VcenterLibrary};
+use super::{ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject};
+use crate::store::ProgressWatch;
+use winimg_base::error::Result;
+use winimg_recipe::recipe::target::OutputFormat;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
@@ -34,236 +39,232 @@ pub enum Destination {
     Glance(GlancePlace),
     /// An item of a vCenter's content library.
     Vsphere(LibraryPlace),
-    /// A folder of a server that accepts PUT. Ends with a slash.
-    Server(Url),
+    Server(ServerFolder),
     /// Every file of the image as one OCI artifact.
     Artifact(RegistryTag),
     /// The image's containerDisk as a container image.
     ContainerDisk(RegistryTag),
 }
 
-/// A folder of an S3 bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BucketPlace {
-    pub bucket: String,
-    /// Prefix of keys: empty, or with a slash at its end.
-    pub prefix: String,
-}
-
-/// The folder of a bucket from which AWS imports an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AmiPlace(pub BucketPlace);
-
-/// A tag of a registry's repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegistryTag {
-    /// `registry.example.com:5000`
-    pub registry: String,
-    /// `team/node`
-    pub repository: String,
-    pub tag: String,
-    /// Uses http.
-    pub plain: bool,
-    /// The registry runs on this machine.
-    pub is_here: bool,
+/// Outputs of a build that a destination accepts.
+#[derive(Clone, Copy, Debug)]
+pub enum AcceptedOutputs {
+    All,
+    /// This one, unless `--only` names others.
+    First(OutputFormat),
+    /// Only this one, with the disk that it refers to.
+    Alone {
+        output: OutputFormat,
+        /// Why `--only` is refused.
+        refusal: &'static str,
+    },
+    /// The first one that exists, or the one that `--only` names.
+    One(&'static [OutputFormat]),
 }
 
 impl Destination {
-    pub fn parse(text: &str) -> Result<Self> {
+    /// Lists the flags of all destinations in the order of `--help`.
+    pub fn flags() -> impl Iterator<Item = &'static DestinationFlag> {
+        [azure::FLAGS, ami::FLAGS, glance::FLAGS, vsphere::FLAGS]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Parses an address with the flags that belong to it; other flags are refused.
+    pub fn parse(text: &str, mut flags: FlagValues) -> Result<Self> {
         // The URL parser would ignore them.
         if text.chars().any(char::is_control) || text.trim() != text {
-            let shown = text.escape_debug().to_string();
-            return Err(refuse_destination(
-                "has a line break, or spaces around it",
-                &shown,
-            ));
+            let fault = AddressFault::from("has a line break, or spaces around it");
+            return Err(fault.report(&text.escape_debug().to_string()));
         }
+        let mut parsed = Self::parse_address(text).map_err(|fault| fault.report(text))?;
+        parsed.take_flags(&mut flags)?;
+        flags.refuse_rest(&parsed)?;
+        Ok(parsed)
+    }
+
+    fn parse_address(text: &str) -> Result<Self, AddressFault> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(refuse_destination("has no scheme", text));
+            return Err("has no scheme".into());
         };
-        match scheme {
-            "s3" => parse_bucket(rest, text).map(Self::Bucket),
-            "ami" => parse_bucket(rest, text).map(|place| Self::Ami(AmiPlace(place))),
-            "azblob" => BlobPlace::parse(rest)
-                .map(Self::Blobs)
-                .map_err(|fact| refuse_destination(fact, text)),
-            "azure" => AzurePlace::parse(rest)
-                .map(Self::Azure)
-                .map_err(|fact| refuse_destination(fact, text)),
-            "gs" => GcsPlace::parse(rest)
-                .map(Self::Gcs)
-                .map_err(|fact| refuse_destination(fact, text)),
-            "glance" => GlancePlace::parse(rest)
-                .map(Self::Glance)
-                .map_err(|fact| refuse_destination(fact, text)),
-            "vsphere" => parse_vsphere(rest, text, false),
-            "vsphere+http" => parse_vsphere(rest, text, true),
-            "http" | "https" => parse_server(text).map(Self::Server),
-            "oci" => parse_tag(rest, text, false).map(Self::Artifact),
-            "oci+http" => parse_tag(rest, text, true).map(Self::Artifact),
-            "containerdisk" => parse_tag(rest, text, false).map(Self::ContainerDisk),
-            "containerdisk+http" => parse_tag(rest, text, true).map(Self::ContainerDisk),
-            _ => Err(refuse_destination("has an unknown scheme", text)),
+        Ok(match scheme {
+            "s3" => Self::Bucket(BucketPlace::parse(rest)?),
+            "ami" => Self::Ami(BucketPlace::parse(rest)?.into()),
+            "azblob" => Self::Blobs(BlobPlace::parse(rest)?),
+            "azure" => Self::Azure(AzurePlace::parse(rest)?),
+            "gs" => Self::Gcs(GcsPlace::parse(rest)?),
+            "glance" => Self::Glance(GlancePlace::parse(rest)?),
+            "vsphere" => Self::Vsphere(LibraryPlace::parse(rest, false)?),
+            "vsphere+http" => Self::Vsphere(LibraryPlace::parse(rest, true)?),
+            "http" | "https" => Self::Server(ServerFolder::parse(text)?),
+            "oci" => Self::Artifact(RegistryTag::parse(rest, false)?),
+            "oci+http" => Self::Artifact(RegistryTag::parse(rest, true)?),
+            "containerdisk" => Self::ContainerDisk(RegistryTag::parse(rest, false)?),
+            "containerdisk+http" => Self::ContainerDisk(RegistryTag::parse(rest, true)?),
+            _ => return Err("has an unknown scheme".into()),
+        })
+    }
+
+    fn take_flags(&mut self, flags: &mut FlagValues) -> Result<()> {
+        match self {
+            Self::Ami(place) => place.take_flags(flags),
+            Self::Azure(place) => place.take_flags(flags),
+            Self::Glance(place) => place.take_flags(flags),
+            Self::Vsphere(place) => place.take_flags(flags),
+            Self::Bucket(_)
+            | Self::Blobs(_)
+            | Self::Gcs(_)
+            | Self::Server(_)
+            | Self::Artifact(_)
+            | Self::ContainerDisk(_) => Ok(()),
         }
     }
-}
 
-fn refuse_destination(fact: &str, text: &str) -> Error {
-    // The text before an @ may be a password, the text after a question mark a signature.
-    let shown = text.split(['?', '#']).next().unwrap_or_default();
-    let shown = match shown.rsplit_once('@') {
-        Some((_, after)) => format!("…@{after}"),
-        None => shown.to_owned(),
-    };
-    Error::new(Kind::Recipe, format!("the destination {fact}"))
-        .at("--to")
-        .expected(
-            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, \
-             azure://subscription/group/account/container, gs://bucket/folder, glance://node-1.31, \
-             vsphere://vcenter.example.com/library, https://files.example.com/folder, \
-             oci://registry.example.com/team/node:1.31 or \
-             containerdisk://registry.example.com/team/node:1.31",
-        )
-        .found(shown)
-}
-
-fn parse_bucket(rest: &str, text: &str) -> Result<BucketPlace> {
-    let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
-    if let Err(fact) = judge_bucket(bucket) {
-        return Err(refuse_destination(&fact, text));
-    }
-    Ok(BucketPlace {
-        bucket: bucket.to_owned(),
-        prefix: parse_prefix(folder).map_err(|fact| refuse_destination(fact, text))?,
-    })
-}
-
-/// Checks the name of an S3 bucket. (Amazon S3: general purpose bucket naming rules)
-fn judge_bucket(bucket: &str) -> Result<(), String> {
-    let length = bucket.chars().count();
-    let fault = match length {
-        0 => return Err("names no bucket".to_owned()),
-        1..3 => "is too short: 3 to 63 characters",
-        64.. => "is too long: 3 to 63 characters",
-        _ if !bucket
-            .chars()
-            .all(|c| is_lower_alphanumeric(c) || ".-".contains(c)) =>
-        {
-            "has characters other than lower-case letters, digits, dots and hyphens"
+    pub fn outputs(&self) -> AcceptedOutputs {
+        match self {
+            Self::Bucket(_)
+            | Self::Blobs(_)
+            | Self::Gcs(_)
+            | Self::Server(_)
+            | Self::Artifact(_) => AcceptedOutputs::All,
+            Self::ContainerDisk(_) => AcceptedOutputs::First(OutputFormat::ContainerDisk),
+            Self::Ami(_) => ami::OUTPUTS,
+            Self::Azure(_) => azure::OUTPUTS,
+            Self::Glance(_) => glance::OUTPUTS,
+            Self::Vsphere(_) => vsphere::OUTPUTS,
         }
-        _ if !bucket.starts_with(is_lower_alphanumeric)
-            || !bucket.ends_with(is_lower_alphanumeric) =>
-        {
-            "does not start and end with a lower-case letter or a digit"
-        }
-        _ => return Ok(()),
-    };
-    Err(format!(
-        "has a bucket name that S3 does not allow: `{bucket}` {fault}"
-    ))
-}
-
-fn is_lower_alphanumeric(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
-}
-
-fn parse_vsphere(rest: &str, text: &str, plain: bool) -> Result<Destination> {
-    let place = LibraryPlace::parse(rest, plain).map_err(|fact| refuse_destination(fact, text))?;
-    Ok(Destination::Vsphere(place))
-}
-
-fn parse_server(text: &str) -> Result<Url> {
-    let mut url =
-        Url::parse(text).map_err(|e| refuse_destination(&format!("is malformed: {e}"), text))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse_destination("contains a user name or password", text).cure(
-            "set WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD, or WINIMG_PUBLISH_TOKEN, instead",
-        ));
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(refuse_destination(
-            "has more than a host and a folder",
-            text,
-        ));
-    }
-    let folder = format!("{}/", url.path().trim_end_matches('/'));
-    url.set_path(&folder);
-    Ok(url)
-}
 
-fn parse_tag(rest: &str, text: &str, plain: bool) -> Result<RegistryTag> {
-    if rest.contains(['@', '?', '#']) {
-        return Err(
-            refuse_destination("has more than a registry, a repository and a tag", text).cure(
-                "to log in, run `docker login`, or set WINIMG_PUBLISH_USER and \
-                     WINIMG_PUBLISH_PASSWORD",
-            ),
-        );
+    /// Reads the rest of the settings from the environment. Sends no request yet.
+    pub(super) fn open(&self, host: &PublishHost) -> Result<PublishTarget> {
+        Ok(match self {
+            Self::Bucket(place) => PublishTarget::Bucket(Arc::new(S3Bucket::new(place, host)?)),
+            Self::Ami(place) => PublishTarget::Ami(Arc::new(AmiRegions::new(place, host)?)),
+            Self::Blobs(place) => PublishTarget::Blobs(BlobFolder::new(place, host)?),
+            Self::Azure(place) => PublishTarget::Azure(AzureImages::new(place, host)?),
+            Self::Gcs(place) => PublishTarget::Gcs(Arc::new(GcsFolder::new(place, host)?)),
+            Self::Glance(place) => {
+                PublishTarget::Glance(Arc::new(GlanceProject::new(place, host)?))
+            }
+            Self::Vsphere(place) => {
+                PublishTarget::Vsphere(Arc::new(VcenterLibrary::new(place, host)?))
+            }
+            Self::Server(folder) => PublishTarget::Server(Arc::new(FileServer::new(folder, host)?)),
+            Self::Artifact(tag) => {
+                PublishTarget::Registry(Arc::new(RegistryRepository::new(tag, false, host)?))
+            }
+            Self::ContainerDisk(tag) => {
+                PublishTarget::Registry(Arc::new(RegistryRepository::new(tag, true, host)?))
+            }
+        })
     }
-    let (registry, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let Ok(url) = Url::parse(&format!("https://{registry}/")) else {
-        return Err(refuse_destination("names no registry", text));
-    };
-    let Some((repository, tag)) = path.split_once(':') else {
-        return Err(refuse_destination("names no tag", text));
-    };
-    if !repository.split('/').all(is_segment) {
-        return Err(refuse_destination(
-            "names no repository: lower-case words between slashes",
-            text,
-        ));
-    }
-    if !is_tag(tag) {
-        return Err(refuse_destination(
-            "has an invalid tag: letters, digits and . _ -, 128 at most",
-            text,
-        ));
-    }
-    let is_here = url
-        .host_str()
-        .and_then(|host| Host::parse(host).ok())
-        .is_some_and(|host| client::is_here(&host));
-    Ok(RegistryTag {
-        registry: registry.to_owned(),
-        repository: repository.to_owned(),
-        tag: tag.to_owned(),
-        plain,
-        is_here,
-    })
-}
-
-/// (OCI Distribution Specification: pulling manifests)
-fn is_tag(text: &str) -> bool {
-    text.len() <= 128
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
-}
-
-impl fmt::Display for RegistryTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}:{}", self.registry, self.repository, self.tag)
-    }
-}
-
-fn scheme_suffix(tag: &RegistryTag) -> &'static str {
-    if tag.plain { "+http" } else { "" }
 }
 
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bucket(place) => write!(f, "s3://{}/{}", place.bucket, place.prefix),
-            Self::Ami(AmiPlace(place)) => write!(f, "ami://{}/{}", place.bucket, place.prefix),
+            Self::Bucket(place) => write!(f, "s3://{place}"),
+            Self::Ami(place) => write!(f, "ami://{}", place.bucket),
             Self::Blobs(place) => write!(f, "azblob://{place}"),
             Self::Azure(place) => write!(f, "azure://{place}"),
             Self::Gcs(place) => place.fmt(f),
             Self::Glance(place) => place.fmt(f),
             Self::Vsphere(place) => place.fmt(f),
-            Self::Server(url) => url.fmt(f),
-            Self::Artifact(tag) => write!(f, "oci{}://{tag}", scheme_suffix(tag)),
-            Self::ContainerDisk(tag) => write!(f, "containerdisk{}://{tag}", scheme_suffix(tag)),
+            Self::Server(folder) => folder.0.fmt(f),
+            Self::Artifact(tag) => write!(f, "oci{}://{tag}", tag.scheme_suffix()),
+            Self::ContainerDisk(tag) => write!(f, "containerdisk{}://{tag}", tag.scheme_suffix()),
+        }
+    }
+}
+
+/// A destination that this run has opened.
+pub(super) enum PublishTarget {
+    Bucket(Arc<S3Bucket>),
+    Ami(Arc<AmiRegions>),
+    Blobs(BlobFolder),
+    Azure(AzureImages),
+    Gcs(Arc<GcsFolder>),
+    Glance(Arc<GlanceProject>),
+    Vsphere(Arc<VcenterLibrary>),
+    Server(Arc<FileServer>),
+    Registry(Arc<RegistryRepository>),
+}
+
+impl PublishTarget {
+    /// Lists the objects of an image.
+    pub async fn list_objects(
+        &self,
+        image: &PublishImage,
+        watch: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
+        match self {
+            Self::Bucket(bucket) => bucket.list_objects(&image.files, watch).await,
+            Self::Ami(regions) => regions.list_objects(image, watch).await,
+            Self::Blobs(folder) => Ok(folder.list_objects(image)),
+            Self::Azure(images) => images.list_objects(image, watch).await,
+            Self::Gcs(folder) => folder.list_objects(image, watch).await,
+            Self::Glance(project) => project.list_objects(image),
+            Self::Vsphere(library) => library.list_objects(image, watch).await,
+            Self::Server(server) => server.list_objects(image),
+            Self::Registry(repository) => repository.list_objects(image, watch).await,
+        }
+    }
+
+    /// Called when this run needs the destination no longer.
+    pub async fn close(&self) {
+        if let Self::Vsphere(library) = self {
+            library.close().await;
+        }
+    }
+}
+
+/// An object at its destination: what checks and sends it, with the destination's own data of it.
+pub(super) enum RemoteObject {
+    Bucket(Arc<S3Bucket>),
+    Ami(Arc<AmiRegions>, AmiObject),
+    Blob(AzureBlob),
+    AzureImage(Box<AzureImage>),
+    Gcs(Arc<GcsFolder>, SeenGeneration),
+    Glance(Arc<GlanceProject>, GlanceImage),
+    Library(Arc<VcenterLibrary>, LibraryObject),
+    Server(Arc<FileServer>),
+    Registry(Arc<RegistryRepository>, RegistrySlot),
+}
+
+impl RemoteObject {
+    pub async fn check_status(
+        &self,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        match self {
+            Self::Bucket(bucket) => bucket.check_status(object, watch).await,
+            Self::Ami(regions, made) => regions.check_status(made, watch).await,
+            Self::Blob(blob) => blob.check_status(watch).await,
+            Self::AzureImage(image) => image.check_status(watch).await,
+            Self::Gcs(folder, seen) => folder.check_status(object, seen, watch).await,
+            Self::Glance(project, image) => project.check_status(object, image, watch).await,
+            Self::Library(library, item) => library.check_status(item, watch).await,
+            Self::Server(server) => server.check_status(object, watch).await,
+            Self::Registry(repository, slot) => repository.check_status(object, slot, watch).await,
+        }
+    }
+
+    pub async fn send(
+        &self,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
+        match self {
+            Self::Bucket(bucket) => bucket.send(object, watch).await,
+            Self::Ami(regions, made) => regions.send(made, watch).await,
+            Self::Blob(blob) => blob.send(watch).await,
+            Self::AzureImage(image) => image.send(watch).await,
+            Self::Gcs(folder, seen) => folder.send(object, seen, watch).await,
+            Self::Glance(project, image) => project.send(object, image, watch).await,
+            Self::Library(library, item) => library.send(item, watch).await,
+            Self::Server(server) => server.send(object, watch).await,
+            Self::Registry(repository, slot) => repository.send(object, slot, watch).await,
         }
     }
 }

@@ -10,74 +10,27 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
+use super::address::AddressFault;
 use super::body::ObjectBody;
+use super::login::ServerLogin;
 use super::{
-    KnownBy, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
-    PublisherSettings, list_files, with_retries,
+    KnownBy, ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject, RemoteObject,
+    service, with_retries,
 };
-use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault};
-use crate::fetch::failure::{FetchFailure, classify_fault, classify_response};
+use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
+use crate::fetch::failure::{FetchFailure, classify_response};
 use crate::fetch::policy::UrlSource;
-use crate::fetch::registry::LoginVariables;
 use crate::fetch::{FetchOptions, upload};
 use crate::store::ProgressWatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use winimg_base::digest::Digest;
-use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::text::Secret;
 
-/// Variables with the login for publishing to a server or a registry.
-pub const OF_PUBLISH: LoginVariables = LoginVariables {
-    user: "WINIMG_PUBLISH_USER",
-    password: "WINIMG_PUBLISH_PASSWORD",
-};
-const TOKEN: &str = "WINIMG_PUBLISH_TOKEN";
 /// Digest header of artifact repositories (JFrog: deploy artifact by checksum).
 const SHA256: &str = "x-checksum-sha256";
 /// (RFC 9530)
 const REPR_DIGEST: &str = "repr-digest";
-
-/// A login to a server.
-pub enum ServerLogin {
-    Password { user: String, password: Secret },
-    Token(Secret),
-}
-
-impl ServerLogin {
-    /// Reads `WINIMG_PUBLISH_TOKEN`, or `WINIMG_PUBLISH_USER` and `WINIMG_PUBLISH_PASSWORD`.
-    pub fn of_environment() -> Result<Option<Self>> {
-        let user = read_variable(OF_PUBLISH.user);
-        match (
-            read_variable(TOKEN),
-            user,
-            read_variable(OF_PUBLISH.password),
-        ) {
-            (None, None, None) => Ok(None),
-            (Some(token), None, None) if token.chars().all(|c| c.is_ascii_graphic()) => {
-                Ok(Some(Self::Token(Secret::new(token))))
-            }
-            (Some(_), None, None) => Err(Error::new(
-                Kind::Recipe,
-                "a token contains a space, a line break or another invalid character",
-            )
-            .at(TOKEN)
-            .cure("set it to the token only, in one line")),
-            (None, Some(user), Some(password)) => Ok(Some(Self::Password {
-                user,
-                password: Secret::new(password),
-            })),
-            _ => Err(Error::new(
-                Kind::Recipe,
-                "the environment has an incomplete or ambiguous login for publishing",
-            )
-            .expected(
-                "WINIMG_PUBLISH_TOKEN alone, or WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD",
-            )),
-        }
-    }
-}
 
 pub struct FileServer {
     client: HttpClient,
@@ -87,28 +40,66 @@ pub struct FileServer {
     options: FetchOptions,
 }
 
-impl PublishTarget for FileServer {
-    /// Every object is a file.
-    type Slot = ();
+/// `https://host/folder`: a folder of a server. Ends with a slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFolder(pub Url);
 
-    async fn list_objects(
-        self: &Arc<Self>,
-        image: &PublishImage,
-        _: &ProgressWatch,
-    ) -> Result<Vec<PublishObject>> {
-        list_files(self, image, |name| {
-            let url = join_name(&self.base, name).ok_or_else(|| {
-                let fact = format!("{name} has a name that cannot be part of a URL");
-                Error::new(Kind::Publish, fact)
-            })?;
-            Ok(url.to_string())
+impl ServerFolder {
+    /// Parses the whole address.
+    pub fn parse(text: &str) -> Result<Self, AddressFault> {
+        let mut url = Url::parse(text).map_err(|e| format!("is malformed: {e}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AddressFault::from("contains a user name or password").cure(
+                "set WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD, or WINIMG_PUBLISH_TOKEN, \
+                 instead",
+            ));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("has more than a host and a folder".into());
+        }
+        let folder = format!("{}/", url.path().trim_end_matches('/'));
+        url.set_path(&folder);
+        Ok(Self(url))
+    }
+}
+
+impl FileServer {
+    pub fn new(ServerFolder(url): &ServerFolder, host: &PublishHost) -> Result<Self> {
+        let login = ServerLogin::of_environment()?;
+        let is_here = url.host().is_some_and(|host| is_here(&host));
+        if login.is_some() && url.scheme() != "https" && !is_here {
+            let fact = "the password for the server would be sent unencrypted";
+            return Err(Error::new(Kind::Recipe, fact).at(url).cure("use https"));
+        }
+        let client = HttpClient::new(&host.fetch.proxies, host.fetch.patience);
+        Ok(Self {
+            client: if is_here && url.scheme() != "https" {
+                // A proxy would see the password, and localhost is another machine there.
+                client.skip_proxies()
+            } else {
+                client
+            },
+            base: url.clone(),
+            login,
+            options: host.fetch.clone(),
         })
     }
 
-    async fn check_status(
+    pub fn list_objects(self: &Arc<Self>, image: &PublishImage) -> Result<Vec<PublishObject>> {
+        let objects = image.files.iter().map(|file| {
+            let url = join_name(&self.base, &file.name).ok_or_else(|| {
+                let fact = format!("{} has a name that cannot be part of a URL", file.name);
+                Error::new(Kind::Publish, fact)
+            })?;
+            let remote = RemoteObject::Server(Arc::clone(self));
+            Ok(PublishObject::from_file(file, url.to_string(), remote))
+        });
+        objects.collect()
+    }
+
+    pub async fn check_status(
         &self,
         object: &PublishObject,
-        (): &(),
         watch: &ProgressWatch,
     ) -> Result<ObjectStatus> {
         with_retries(&self.options, watch, async || {
@@ -125,38 +116,13 @@ impl PublishTarget for FileServer {
         .await
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         object: &PublishObject,
-        (): &(),
         watch: &ProgressWatch,
     ) -> Result<PublishedObject> {
         let sent = with_retries(&self.options, watch, async || self.put(object, watch).await);
         Ok(sent.await?.into())
-    }
-}
-
-impl FileServer {
-    pub fn new(url: &Url, settings: PublisherSettings) -> Result<Self> {
-        let is_here = url
-            .host()
-            .is_some_and(|host| crate::fetch::client::is_here(&host));
-        if settings.login.is_some() && url.scheme() != "https" && !is_here {
-            let fact = "the password for the server would be sent unencrypted";
-            return Err(Error::new(Kind::Recipe, fact).at(url).cure("use https"));
-        }
-        let client = HttpClient::new(&settings.options.proxies, settings.options.patience);
-        Ok(Self {
-            client: if is_here && url.scheme() != "https" {
-                // A proxy would see the password, and localhost is another machine there.
-                client.skip_proxies()
-            } else {
-                client
-            },
-            base: url.clone(),
-            login: settings.login,
-            options: settings.options,
-        })
     }
 
     /// Looks the object up; `None`: it is not there.
@@ -194,14 +160,10 @@ impl FileServer {
             .header(SHA256, object.sha256.hex())
             .header(REPR_DIGEST, format!("sha-256=:{bytes}:"))
             .body(body);
-        let stall = self.options.patience.stall;
-        let answer = tokio::select! {
-            answer = self.send_request(request, object) => answer?,
-            () = moved.stands_still(stall) => {
-                let url = self.parse_url(object)?;
-                return Err(classify_fault(&object.name, &url, HttpFault::Silent(stall)));
-            }
-        };
+        let url = self.parse_url(object)?;
+        let to = (&url, UrlSource::ByUser);
+        let limit = (&moved, self.options.patience.stall);
+        let answer = service::send_file(&self.client, &object.name, to, request, limit).await?;
         if !answer.status().is_success() {
             return Err(classify_response(
                 &object.name,
@@ -238,10 +200,7 @@ impl FileServer {
         object: &PublishObject,
     ) -> Result<RequestBuilder, FetchFailure> {
         let url = self.parse_url(object)?;
-        let request = self
-            .client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault(&object.name, &url, fault))?;
+        let request = service::request(&self.client, &object.name, method, &url)?;
         Ok(match &self.login {
             Some(ServerLogin::Token(token)) => request.bearer_auth(token.expose()),
             Some(ServerLogin::Password { user, password }) => {
@@ -257,8 +216,7 @@ impl FileServer {
         object: &PublishObject,
     ) -> Result<HttpAnswer, FetchFailure> {
         let url = self.parse_url(object)?;
-        let sent = self.client.send(request, UrlSource::ByUser).await;
-        sent.map_err(|fault| classify_fault(&object.name, &url, fault))
+        service::send(&self.client, &object.name, &url, request).await
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::registry::RegistryClient;
 use super::{FetchOptions, FetchSource};
+use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob, UrlRecord, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
@@ -79,7 +80,7 @@ pub fn fetch_images(
     if specs.is_empty() {
         return Ok(Vec::new());
     }
-    super::block_on("images", cancel, async {
+    runtime::run(cancel, async {
         let mut images = Vec::with_capacity(specs.len());
         for spec in specs {
             let wanted = spec.os_version.as_deref().unwrap_or(release);

@@ -18,9 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-
 use super::{Proxies, Timeouts};
+use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob, StoredLayer};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
@@ -34,6 +33,7 @@ use registry::CacheRegistry;
 pub use super::registry::{Credentials, LoginLookup, RegistryConfig, find_credentials};
 pub use address::CacheAddress;
 pub(crate) use address::is_segment;
+pub(crate) use registry::make_descriptor;
 
 /// Signs bytes with a minisign key: the bytes, and the trusted comment.
 pub type SignFn = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;
@@ -79,8 +79,6 @@ pub struct SharedCacheClient {
     no_writes: AtomicBool,
     /// It does not answer, and this was reported.
     gone: AtomicBool,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
 }
 
 impl SharedCacheClient {
@@ -113,7 +111,6 @@ impl SharedCacheClient {
             no_reads: AtomicBool::new(false),
             no_writes: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            runtime: Some(super::build_runtime("shared cache")?),
         }))
     }
 
@@ -211,16 +208,7 @@ impl SharedCacheClient {
 
     /// Runs one task until it ends or the run is cancelled.
     fn run<T>(&self, work: impl Future<Output = Result<T, CacheFault>>) -> Result<T, CacheFault> {
-        let Some(runtime) = &self.runtime else {
-            return Err(CacheFault::Cancelled);
-        };
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = super::wait_until_cancelled(&self.cancel) => Err(CacheFault::Cancelled),
-                ended = work => ended,
-            }
-        })
+        runtime::run(&self.cancel, work)?
     }
 
     /// Runs a read, unless reads are disabled; `false` if it got nothing.
@@ -265,15 +253,6 @@ impl SharedCacheClient {
         };
         self.sink.warn(format!("{error}\n  continuing without it"));
         Ok(())
-    }
-}
-
-impl Drop for SharedCacheClient {
-    fn drop(&mut self) {
-        // The last owner may be a task of another runtime, where nothing may block.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

@@ -8,13 +8,12 @@ use reqwest::{Method, StatusCode};
 use roxmltree::Document;
 use url::{Url, form_urlencoded};
 
-use super::super::signing::AwsSigner;
+use super::super::aws::AwsSigner;
 use super::super::xml::{find_children, read_text};
-use super::super::{PublisherSettings, with_retries};
+use super::super::{service, with_retries};
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{HttpAnswer, HttpClient};
-use crate::fetch::failure::{FetchFailure, classify_fault, is_passing};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::client::HttpClient;
+use crate::fetch::failure::{FetchFailure, is_passing};
 use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
 use winimg_base::display_text;
@@ -37,14 +36,14 @@ pub struct Ec2Client {
 }
 
 impl Ec2Client {
-    pub fn new(region: &str, settings: &PublisherSettings) -> Result<Self> {
+    pub fn new(region: &str, endpoint: Option<&str>, options: &FetchOptions) -> Result<Self> {
         let domain = if region.starts_with("cn-") {
             "amazonaws.com.cn"
         } else {
             "amazonaws.com"
         };
-        let text = match &settings.compute {
-            Some(endpoint) => endpoint.clone(),
+        let text = match endpoint {
+            Some(endpoint) => endpoint.to_owned(),
             None => format!("https://ec2.{region}.{domain}/"),
         };
         let url = Url::parse(&text).map_err(|e| {
@@ -54,11 +53,11 @@ impl Ec2Client {
                 .cure("fix AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or AWS_REGION")
         })?;
         Ok(Self {
-            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
-            signing: AwsSigner::new("ec2", region, &settings.options.proxies),
+            client: HttpClient::new(&options.proxies, options.patience),
+            signing: AwsSigner::new("ec2", region, &options.proxies),
             url,
             region: region.to_owned(),
-            options: settings.options.clone(),
+            options: options.clone(),
         })
     }
 
@@ -76,10 +75,7 @@ impl Ec2Client {
     }
 
     async fn send_once(&self, action: &str, body: &str) -> Result<String, FetchFailure> {
-        let request = self
-            .client
-            .request(Method::POST, self.url.clone())
-            .map_err(|fault| classify_fault("EC2", &self.url, fault))?
+        let request = service::request(&self.client, "EC2", Method::POST, &self.url)?
             .header(
                 CONTENT_TYPE,
                 "application/x-www-form-urlencoded; charset=utf-8",
@@ -90,15 +86,9 @@ impl Ec2Client {
             )
             .body(body.to_owned());
         let request = self.signing.sign(request).await?;
-        let answer: HttpAnswer = self
-            .client
-            .send(request, UrlSource::ByUser)
-            .await
-            .map_err(|fault| classify_fault("EC2", &self.url, fault))?;
+        let answer = service::send(&self.client, "EC2", &self.url, request).await?;
         let status = answer.status();
-        let bytes = answer.read_body(MAX_RESPONSE_SIZE).await;
-        let bytes = bytes.map_err(|fault| classify_fault("EC2", &self.url, fault))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = service::read_text(answer, "EC2", &self.url, MAX_RESPONSE_SIZE).await?;
         if status.is_success() {
             Ok(text)
         } else {
@@ -116,20 +106,10 @@ impl Ec2Client {
 /// Classifies an error of EC2. (Amazon EC2: API Reference, error codes)
 fn classify_error(action: &str, region: &str, status: StatusCode, text: &str) -> FetchFailure {
     let (code, words) = error(text).unwrap_or_default();
-    let fact = if code.is_empty() {
-        format!("EC2 in {region} answered {}", status.as_u16())
-    } else {
-        format!("EC2 in {region} answered {} {code}", status.as_u16())
-    };
-    let mut error = Error::new(Kind::Publish, fact).at(action);
-    if !words.is_empty() {
-        error = error.found(words);
-    }
+    let who = format!("EC2 in {region}");
+    let error = service::report_refusal(&who, action, Some(status), &code, &words);
     let passes =
         is_passing(status) || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
-    if passes {
-        return FetchFailure::retryable(error);
-    }
     let cure = match code.as_str() {
         "UnauthorizedOperation" => {
             "the credentials need ec2:ImportImage, ec2:DescribeImportImageTasks, \
@@ -145,9 +125,9 @@ fn classify_error(action: &str, region: &str, status: StatusCode, text: &str) ->
             "create the role `vmimport` with read access to the bucket: VM Import/Export User \
              Guide, \"Required service role\""
         }
-        _ => return error.into(),
+        _ => return service::classify_refusal(error, passes, None::<&str>),
     };
-    error.cure(cure).into()
+    service::classify_refusal(error, passes, Some(cure))
 }
 
 /// Parses the code and the message of an error.

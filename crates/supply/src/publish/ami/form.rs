@@ -67,7 +67,7 @@ impl AmiIdentity {
     /// starts nothing.
     pub fn import(&self, import: &ImportRequest, bucket: &str, key: &str, token: &str) -> Ec2Form {
         let [disk] = &import.disk_containers;
-        let mut form: Ec2Form = [
+        let mut form = make_form(&[
             ("Architecture", import.architecture.as_str()),
             ("BootMode", &import.boot_mode),
             ("ClientToken", token),
@@ -79,23 +79,19 @@ impl AmiIdentity {
             ("LicenseType", &import.license_type),
             ("Platform", &import.platform),
             ("RoleName", &import.role_name),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+        ]);
         form.extend(self.render_specification(1, "import-image-task"));
         form
     }
 
     /// Renders `CopyImage`, with tags on the copy and its snapshots from the start.
     pub fn copy(&self, image: &str, from: &str, token: &str) -> Ec2Form {
-        let mut form: Ec2Form = [
+        let mut form = make_form(&[
             ("ClientToken", token),
             ("Name", &format!("{}-{}", self.name, &self.sha256[..12])),
             ("SourceImageId", image),
             ("SourceRegion", from),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+        ]);
         form.extend(self.render_specification(1, "image"));
         form.extend(self.render_specification(2, "snapshot"));
         form
@@ -132,28 +128,30 @@ impl AmiIdentity {
     }
 }
 
-/// Renders a form with one value.
-pub fn make_form(name: &str, value: &str) -> Ec2Form {
-    vec![(name.to_owned(), value.to_owned())]
+pub fn make_form(pairs: &[(&str, &str)]) -> Ec2Form {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// Renders `DescribeImageAttribute` for the accounts that may launch an image.
 pub fn describe_permissions(image: &str) -> Ec2Form {
-    let mut form = make_form("ImageId", image);
-    form.extend(make_form("Attribute", "launchPermission"));
-    form
+    make_form(&[("ImageId", image), ("Attribute", "launchPermission")])
 }
 
 /// Renders `ModifyImageAttribute` that lets another account launch an image.
 pub fn allow_launch(image: &str, account: &str) -> Ec2Form {
-    let mut form = make_form("ImageId", image);
-    form.extend(make_form("LaunchPermission.Add.1.UserId", account));
-    form
+    make_form(&[
+        ("ImageId", image),
+        ("LaunchPermission.Add.1.UserId", account),
+    ])
 }
 
 /// Renders `ModifySnapshotAttribute` that lets another account copy a snapshot.
 pub fn allow_copy(snapshot: &str, account: &str) -> Ec2Form {
-    let mut form = make_form("SnapshotId", snapshot);
-    form.extend(make_form("CreateVolumePermission.Add.1.UserId", account));
-    form
+    make_form(&[
+        ("SnapshotId", snapshot),
+        ("CreateVolumePermission.Add.1.UserId", account),
+    ])
 }

@@ -8,24 +8,32 @@
 mod answers;
 mod ec2;
 mod form;
+mod place;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use place::{AmiPlace, COPY_TO, FLAGS, take_regions};
+
+use super::aws::AwsSettings;
 use super::bucket::S3Bucket;
-use super::destination::AmiPlace;
 use super::{
-    FileRole, KnownBy, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
-    PublisherSettings,
+    AcceptedOutputs, KnownBy, ObjectStatus, PublishFile, PublishHost, PublishImage, PublishObject,
+    PublishedObject, RemoteObject,
 };
 use crate::store::ProgressWatch;
 use answers::{Ec2ImageState, ImportTask, ImportTaskState};
 use ec2::Ec2Client;
-use form::AmiIdentity;
+use form::{AmiIdentity, ImportRequest};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_recipe::recipe::target::OutputFormat;
 
-pub use form::ImportRequest;
-
+/// The output is the request to VM Import, which names the disk.
+pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {
+    output: OutputFormat::Ami,
+    refusal: "an AMI is created from the disk that its import request names",
+};
 /// Time limit of an import or copy without news; it continues at AWS.
 const STILL: Duration = Duration::from_secs(3 * 3600);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -55,57 +63,66 @@ pub struct AmiRegions {
     place: AmiPlace,
     /// The bucket's region, then those of the copies.
     regions: Vec<Ec2Client>,
-    accounts: Vec<String>,
 }
 
-impl PublishTarget for AmiRegions {
-    type Slot = AmiObject;
+impl AmiRegions {
+    pub fn new(place: &AmiPlace, host: &PublishHost) -> Result<Self> {
+        let aws = AwsSettings::from_environment();
+        let Some(home) = &aws.region else {
+            return Err(Error::new(Kind::Recipe, "no AWS region is set")
+                .at("--to")
+                .cure("set AWS_REGION to the bucket's region: the image is imported there"));
+        };
+        let others = place.copies.iter().filter(|region| *region != home);
+        let regions = std::iter::once(home).chain(others);
+        Ok(Self {
+            bucket: Arc::new(S3Bucket::new(&place.bucket, host)?),
+            place: place.clone(),
+            regions: regions
+                .map(|region| Ec2Client::new(region, aws.compute.as_deref(), &host.fetch))
+                .collect::<Result<_>>()?,
+        })
+    }
 
-    /// The bucket publishes the files.
-    async fn list_objects(
+    /// The bucket publishes the disk.
+    pub async fn list_objects(
         self: &Arc<Self>,
         image: &PublishImage,
         watch: &ProgressWatch,
     ) -> Result<Vec<PublishObject>> {
-        let mut objects = self.bucket.list_objects(image, watch).await?;
-        let disks = image.files.iter().filter_map(|file| match &file.role {
-            FileRole::Imported(import) => Some((file, import)),
-            _ => None,
+        let (file, import) = read_import(image)?;
+        let mut objects = self.bucket.list_objects([file], watch).await?;
+        let about = Arc::new(AmiIdentity {
+            name: image.name.clone(),
+            build: image.version.clone(),
+            sha256: file.sha256.hex(),
         });
-        for (file, import) in disks {
-            let about = Arc::new(AmiIdentity {
-                name: image.name.clone(),
-                build: image.version.clone(),
-                sha256: file.sha256.hex(),
-            });
-            let home = &self.regions[0].region;
-            for Ec2Client { region, .. } in &self.regions {
-                let how = if region == home {
-                    AmiSource::Imported {
-                        import: import.clone(),
-                        bucket: self.place.0.bucket.clone(),
-                        key: format!("{}{}", self.place.0.prefix, file.name),
-                    }
-                } else {
-                    AmiSource::Copied(home.clone())
-                };
-                let shared = self.accounts.iter().cloned().map(AmiSource::Shared);
-                for how in std::iter::once(how).chain(shared) {
-                    let made = AmiObject {
-                        region: region.clone(),
-                        about: Arc::clone(&about),
-                        how,
-                    };
-                    objects.push(self.make_object(made, file));
+        let home = &self.regions[0].region;
+        for Ec2Client { region, .. } in &self.regions {
+            let how = if region == home {
+                AmiSource::Imported {
+                    import: Box::new(import.clone()),
+                    bucket: self.place.bucket.bucket.clone(),
+                    key: format!("{}{}", self.place.bucket.prefix, file.name),
                 }
+            } else {
+                AmiSource::Copied(home.clone())
+            };
+            let shared = self.place.accounts.iter().cloned().map(AmiSource::Shared);
+            for how in std::iter::once(how).chain(shared) {
+                let made = AmiObject {
+                    region: region.clone(),
+                    about: Arc::clone(&about),
+                    how,
+                };
+                objects.push(self.make_object(made, file));
             }
         }
         Ok(objects)
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
-        _: &PublishObject,
         made: &AmiObject,
         watch: &ProgressWatch,
     ) -> Result<ObjectStatus> {
@@ -128,12 +145,7 @@ impl PublishTarget for AmiRegions {
         Ok(ObjectStatus::Same(Some(ami.id)))
     }
 
-    async fn send(
-        &self,
-        _: &PublishObject,
-        made: &AmiObject,
-        watch: &ProgressWatch,
-    ) -> Result<PublishedObject> {
+    pub async fn send(&self, made: &AmiObject, watch: &ProgressWatch) -> Result<PublishedObject> {
         let ec2 = self.find_client(made)?;
         let id = match &made.how {
             AmiSource::Imported {
@@ -153,26 +165,6 @@ impl PublishTarget for AmiRegions {
         Ok(PublishedObject {
             known: KnownBy::Size,
             id: Some(id),
-        })
-    }
-}
-
-impl AmiRegions {
-    pub fn new(place: &AmiPlace, settings: &PublisherSettings) -> Result<Self> {
-        let Some(home) = &settings.region else {
-            return Err(Error::new(Kind::Recipe, "no AWS region is set")
-                .at("--to")
-                .cure("set AWS_REGION to the bucket's region: the image is imported there"));
-        };
-        let others = settings.copies.iter().filter(|region| *region != home);
-        let regions = std::iter::once(home).chain(others);
-        Ok(Self {
-            bucket: Arc::new(S3Bucket::new(&place.0, settings)?),
-            place: place.clone(),
-            regions: regions
-                .map(|region| Ec2Client::new(region, settings))
-                .collect::<Result<_>>()?,
-            accounts: settings.accounts.clone(),
         })
     }
 
@@ -197,7 +189,7 @@ impl AmiRegions {
             .map(|ami| ami.id)
     }
 
-    fn make_object(self: &Arc<Self>, made: AmiObject, file: &super::PublishFile) -> PublishObject {
+    fn make_object(self: &Arc<Self>, made: AmiObject, file: &PublishFile) -> PublishObject {
         let region = &made.region;
         let (name, at, size, done) = match &made.how {
             AmiSource::Imported { .. } => describe_ami(region, file, "imported"),
@@ -212,7 +204,12 @@ impl AmiRegions {
         PublishObject {
             size,
             done,
-            ..PublishObject::from_remote(name, at, file.sha256.clone(), self.bind_slot(made))
+            ..PublishObject::from_remote(
+                name,
+                at,
+                file.sha256.clone(),
+                RemoteObject::Ami(Arc::clone(self), made),
+            )
         }
     }
 
@@ -223,9 +220,31 @@ impl AmiRegions {
     }
 }
 
+/// Finds the disk, and reads its request to VM Import.
+fn read_import(image: &PublishImage) -> Result<(&PublishFile, ImportRequest)> {
+    let (requests, disks): (Vec<_>, Vec<_>) = image
+        .files
+        .iter()
+        .partition(|file| file.is_output(OutputFormat::Ami));
+    let (Some(request), Some(disk)) = (requests.first(), disks.first()) else {
+        return Err(Error::failed(
+            "the manifest lists no disk for its VM Import request",
+        ));
+    };
+    let text = io::read_text_limited(&request.path, io::limit::TEXT)
+        .map_err(|e| Error::io("read", &request.path, e))?;
+    let import = serde_json::from_str(&text).map_err(|e| {
+        Error::failed("this is not a VM Import request written by winimg")
+            .at(request.path.display())
+            .because(e)
+            .cure("write it again with `winimg export`")
+    })?;
+    Ok((disk, import))
+}
+
 fn describe_ami(
     region: &str,
-    file: &super::PublishFile,
+    file: &PublishFile,
     done: &'static str,
 ) -> (String, String, u64, &'static str) {
     let (name, at) = (format!("AMI in {region}"), format!("ami://{region}"));
@@ -334,7 +353,7 @@ async fn wait_for_import(
             ImportTaskState::Active(_) => {}
         }
         Ec2Client::pause(&mut wait).await;
-        let form = form::make_form("ImportTaskId.1", &task.id);
+        let form = form::make_form(&[("ImportTaskId.1", &task.id)]);
         let answer = ec2.ask("DescribeImportImageTasks", form, watch).await?;
         let mut tasks = answers::parse_tasks(&answer)?.into_iter();
         let same = tasks.find(|one| one.id == task.id);
@@ -373,8 +392,7 @@ async fn find_by_id(
     watch: &ProgressWatch,
 ) -> Result<Option<answers::Ec2Image>> {
     // By a filter, so that a deregistered image is not an error.
-    let mut form = form::make_form("Filter.1.Name", "image-id");
-    form.extend(form::make_form("Filter.1.Value.1", id));
+    let form = form::make_form(&[("Filter.1.Name", "image-id"), ("Filter.1.Value.1", id)]);
     let answer = ec2.ask("DescribeImages", form, watch).await?;
     Ok(answers::parse_images(&answer)?.into_iter().next())
 }

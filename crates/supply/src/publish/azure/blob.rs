@@ -16,11 +16,11 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use super::super::{ObjectStatus, check_unchanged};
+use super::super::{KnownBy, ObjectStatus, PublishedObject, check_unchanged};
 use super::answers;
 use super::pages::{PageSet, with_data};
 use super::storage::{BlobStatus, BlobStorage, BlobType, begun, completed, whole};
-use crate::fetch;
+use crate::runtime;
 use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Result};
@@ -63,12 +63,13 @@ impl AzureBlob {
         })
     }
 
-    pub async fn send(&self, watch: &ProgressWatch) -> Result<()> {
+    pub async fn send(&self, watch: &ProgressWatch) -> Result<PublishedObject> {
         match self.kept {
-            BlobType::Pages => self.send_pages(watch).await,
-            BlobType::Blocks if self.size <= BLOCK => self.send_at_once(watch).await,
-            BlobType::Blocks => self.send_blocks(watch).await,
+            BlobType::Pages => self.send_pages(watch).await?,
+            BlobType::Blocks if self.size <= BLOCK => self.send_at_once(watch).await?,
+            BlobType::Blocks => self.send_blocks(watch).await?,
         }
+        Ok(KnownBy::Size.into())
     }
 
     async fn check_blob(&self, watch: &ProgressWatch) -> Result<BlobStatus> {
@@ -273,7 +274,7 @@ impl AzureBlob {
 
     async fn read(&self, range: Range<u64>) -> Result<BlobPiece> {
         let path = self.path.clone();
-        fetch::run_blocking(move || {
+        runtime::run_blocking(move || {
             let file = File::open(&path).map_err(|e| Error::io("read", &path, e))?;
             let data = find_data(&file, range.clone()).map_err(|e| Error::io("read", &path, e))?;
             if data.is_empty() {

@@ -4,11 +4,11 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use url::Url;
 
+use super::super::service;
 use super::answers;
 use crate::fetch::client::HttpAnswer;
 use crate::fetch::failure::{FetchFailure, is_passing};
 use winimg_base::display_text;
-use winimg_base::error::{Error, Kind};
 
 /// Maximum size of an error answer in bytes.
 const LONGEST: u64 = 1 << 16;
@@ -25,26 +25,15 @@ pub async fn read_failure(answer: HttpAnswer, what: &str, url: &Url) -> FetchFai
     let (status, code) = (answer.status(), code(answer.headers()));
     let body = answer.read_body(LONGEST).await.unwrap_or_default();
     let words = answers::parse_error(&String::from_utf8_lossy(&body));
-    let named = if code.is_empty() {
-        status.as_u16().to_string()
-    } else {
-        format!("{} {code}", status.as_u16())
-    };
     let mut bare = url.clone();
     bare.set_query(None);
-    let fact = format!("{what}: the storage account answered {named}");
-    let mut error = Error::new(Kind::Publish, fact).at(bare);
-    if let Some(words) = words {
-        error = error.found(words);
-    }
+    let (who, words) = (
+        format!("{what}: the storage account"),
+        words.unwrap_or_default(),
+    );
+    let error = service::report_refusal(&who, bare, Some(status), &code, &words);
     let passes = is_passing(status) || matches!(code.as_str(), "Md5Mismatch" | "OperationTimedOut");
-    if passes {
-        return FetchFailure::retryable(error);
-    }
-    match cure(status, &code) {
-        Some(cure) => error.cure(cure).into(),
-        None => error.into(),
-    }
+    service::classify_refusal(error, passes, cure(status, &code))
 }
 
 fn cure(status: StatusCode, code: &str) -> Option<&'static str> {

@@ -5,6 +5,8 @@
 //! a wrong one is an error, and not skipped. Otherwise the machine's managed identity, then a login
 //! with `az`. (Azure Identity: credential chains)
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Uri;
 use reqsign_azure_storage::{
@@ -16,14 +18,15 @@ use reqsign_core::{
     CommandExecute, CommandOutput, Context, Error as Unsigned, HttpSend, ProvideCredential, Signer,
 };
 use reqwest::RequestBuilder;
-use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
+use reqwest::header::HeaderValue;
 use url::{Url, form_urlencoded};
 
 use super::super::credential_access::{
-    CleanEnv, CredentialFiles, CredentialHttp, CredentialPrograms,
+    CleanEnv, CredentialFiles, CredentialHttp, CredentialPrograms, sign,
 };
 use crate::fetch::Proxies;
 use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 
@@ -37,6 +40,16 @@ pub enum AccountLogin {
     Key(Secret),
     /// `AZURE_STORAGE_SAS_TOKEN`
     Signature(Secret),
+}
+
+impl AccountLogin {
+    /// Reads `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`, and checks it.
+    pub fn from_environment() -> Result<Option<Self>> {
+        parse_account(
+            read_variable("AZURE_STORAGE_KEY"),
+            read_variable("AZURE_STORAGE_SAS_TOKEN"),
+        )
+    }
 }
 
 pub struct AzureLogin(Signer<Credential>);
@@ -79,32 +92,16 @@ impl AzureLogin {
 
     /// Adds the `Authorization` to a request, or the signature to its address.
     pub async fn sign(&self, request: RequestBuilder) -> Result<RequestBuilder> {
+        let (request, signed) = sign(&self.0, request, unsigned).await?;
         let (client, request) = request.build_split();
         let mut request = request
             .map_err(|e| Error::new(Kind::Publish, "a request cannot be built").because(e))?;
-        // Not signed: proxies may change it.
-        let encoding = request.headers_mut().remove(ACCEPT_ENCODING);
-        let mut parts = http::Request::new(()).into_parts().0;
-        parts.method = request.method().clone();
-        parts.uri = request
-            .url()
-            .as_str()
-            .parse()
-            .map_err(|e| Error::new(Kind::Publish, "an address cannot be signed").because(e))?;
-        parts.headers = request.headers().clone();
-        let signed = self.0.sign(&mut parts, None).await;
-        signed.map_err(|e| unsigned(&e))?;
-        if let Some(encoding) = encoding {
-            parts.headers.insert(ACCEPT_ENCODING, encoding);
-        }
-        parts.headers.values_mut().for_each(hidden);
+        request.headers_mut().values_mut().for_each(hidden);
         // Not shown: it may contain a signature.
-        let signed = Url::parse(&parts.uri.to_string());
-        *request.url_mut() = signed.map_err(|_| {
+        *request.url_mut() = Url::parse(&signed.to_string()).map_err(|_| {
             let fact = "the shared access signature cannot be part of an address";
             Error::new(Kind::Publish, fact).cure("check AZURE_STORAGE_SAS_TOKEN")
         })?;
-        *request.headers_mut() = parts.headers;
         Ok(RequestBuilder::from_parts(client, request))
     }
 }
@@ -219,5 +216,63 @@ impl CommandExecute for AudienceTranslator<CredentialPrograms> {
         let words: Vec<String> = arguments.iter().map(|word| self.word(word)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.inner.command_execute(program, &words).await
+    }
+}
+
+fn parse_account(key: Option<String>, signature: Option<String>) -> Result<Option<AccountLogin>> {
+    if let Some(key) = key {
+        return match STANDARD.decode(&key) {
+            Ok(_) => Ok(Some(AccountLogin::Key(Secret::new(key)))),
+            Err(_) => {
+                let expected = "a storage account's key: base64, with no space or line break";
+                Err(reject_secret("AZURE_STORAGE_KEY", expected))
+            }
+        };
+    }
+    let Some(signature) = signature else {
+        return Ok(None);
+    };
+    let is_signature =
+        signature.contains("sig=") && signature.chars().all(|c| c.is_ascii_graphic());
+    if is_signature {
+        Ok(Some(AccountLogin::Signature(Secret::new(signature))))
+    } else {
+        let expected = "a shared access signature: sv=…&sig=…, with no space or line break";
+        Err(reject_secret("AZURE_STORAGE_SAS_TOKEN", expected))
+    }
+}
+
+fn reject_secret(name: &str, expected: &str) -> Error {
+    Error::new(Kind::Recipe, format!("{name} is invalid"))
+        .expected(expected)
+        .cure(format!("set {name} again; its value is not shown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_accounts_secret_that_cannot_be_used_is_named() {
+        let some = |text: &str| Some(text.to_owned());
+        let read = |key, signature| match parse_account(key, signature) {
+            Ok(Some(AccountLogin::Key(_))) => "a key".to_owned(),
+            Ok(Some(AccountLogin::Signature(_))) => "a signature".to_owned(),
+            Ok(None) => "none".to_owned(),
+            Err(error) => error.fact().to_owned(),
+        };
+        assert_eq!(read(None, None), "none");
+        assert_eq!(read(some("c2VjcmV0"), some("sig=x")), "a key");
+        assert_eq!(
+            read(some("c2Vj cmV0"), None),
+            "AZURE_STORAGE_KEY is invalid"
+        );
+        assert_eq!(read(None, some("?sv=1&sig=ab%2Bc%3D")), "a signature");
+        for wrong in ["sv=1&sig=a b", "sv=1&sig=a\nb", "hunter2"] {
+            assert_eq!(
+                read(None, some(wrong)),
+                "AZURE_STORAGE_SAS_TOKEN is invalid"
+            );
+        }
     }
 }

@@ -15,90 +15,48 @@ mod storage;
 
 use std::sync::Arc;
 
-pub use arm::{AzurePlace, GalleryVersion};
-pub use login::AccountLogin;
+pub use arm::{AzureImage, AzurePlace, FLAGS};
+pub use blob::AzureBlob;
 pub use place::BlobPlace;
 
-use super::{
-    DiskFormat, FileRole, KnownBy, ObjectBody, ObjectStatus, PublishFile, PublishImage,
-    PublishObject, PublishTarget, PublishedObject, PublisherSettings,
-};
+use super::{AcceptedOutputs, PublishFile, PublishHost, PublishImage, PublishObject, RemoteObject};
 use crate::store::ProgressWatch;
-use arm::{ArmClient, AzureImage, AzureImageSpec};
-use blob::AzureBlob;
+use arm::{ArmClient, AzureImageSpec};
 use storage::{BlobStorage, BlobType};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::target::OutputFormat;
 
-/// Settings to reach Azure.
-#[derive(Clone, Debug)]
-pub struct AzureSettings {
-    /// The address of the account's blobs; `None`: the one in the public cloud.
-    pub blobs: Option<String>,
-    /// The address of the resource manager; `None`: the public cloud's.
-    pub manager: Option<String>,
-    /// Login for the account only; `None`: Azure's credential chain.
-    pub account: Option<AccountLogin>,
-    /// Gallery version to make from the disk; `None`: a managed image.
-    pub version: Option<GalleryVersion>,
-    /// Replicas of the version in each region.
-    pub replicas: u32,
-}
+pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {
+    output: OutputFormat::Vhd,
+    refusal: "an Azure image is created from the VHD",
+};
 
 /// A folder of a container.
 pub struct BlobFolder(Arc<BlobStorage>);
 
 /// A resource group in which images are made.
 pub struct AzureImages {
-    blobs: Arc<BlobFolder>,
+    blobs: BlobFolder,
     arm: Arc<ArmClient>,
     place: AzurePlace,
-    version: Option<GalleryVersion>,
-    regions: Vec<String>,
-    replicas: u32,
-}
-
-impl PublishTarget for BlobFolder {
-    type Slot = AzureBlob;
-
-    async fn list_objects(
-        self: &Arc<Self>,
-        image: &PublishImage,
-        _: &ProgressWatch,
-    ) -> Result<Vec<PublishObject>> {
-        Ok(image.files.iter().map(|file| self.object(file)).collect())
-    }
-
-    async fn check_status(
-        &self,
-        _: &PublishObject,
-        blob: &AzureBlob,
-        watch: &ProgressWatch,
-    ) -> Result<ObjectStatus> {
-        blob.check_status(watch).await
-    }
-
-    async fn send(
-        &self,
-        _: &PublishObject,
-        blob: &AzureBlob,
-        watch: &ProgressWatch,
-    ) -> Result<PublishedObject> {
-        blob.send(watch).await?;
-        Ok(KnownBy::Size.into())
-    }
 }
 
 impl BlobFolder {
-    pub fn new(place: &BlobPlace, settings: &PublisherSettings) -> Result<Self> {
-        Ok(Self(Arc::new(BlobStorage::new(place, settings)?)))
+    pub fn new(place: &BlobPlace, host: &PublishHost) -> Result<Self> {
+        Ok(Self(Arc::new(BlobStorage::new(place, &host.fetch)?)))
     }
 
-    fn object(self: &Arc<Self>, file: &PublishFile) -> PublishObject {
+    pub fn list_objects(&self, image: &PublishImage) -> Vec<PublishObject> {
+        image.files.iter().map(|file| self.object(file)).collect()
+    }
+
+    fn object(&self, file: &PublishFile) -> PublishObject {
         let blob = AzureBlob {
             storage: Arc::clone(&self.0),
-            kept: match file.role {
-                FileRole::Disk(DiskFormat::Vhd) => BlobType::Pages,
-                _ => BlobType::Blocks,
+            kept: if file.is_output(OutputFormat::Vhd) {
+                BlobType::Pages
+            } else {
+                BlobType::Blocks
             },
             name: file.name.clone(),
             path: file.path.clone(),
@@ -106,33 +64,30 @@ impl BlobFolder {
             sha256: file.sha256.clone(),
             media_type: file.media_type,
         };
-        PublishObject {
-            name: file.name.clone(),
-            at: format!("azblob://{}{}", self.0.place, file.name),
-            size: file.size,
-            sha256: file.sha256.clone(),
-            done: "sent",
-            media_type: file.media_type.to_owned(),
-            body: ObjectBody::from_file(&file.path),
-            place: self.bind_slot(blob),
-        }
+        let at = format!("azblob://{}{}", self.0.place, file.name);
+        PublishObject::from_file(file, at, RemoteObject::Blob(blob))
     }
 }
 
-impl PublishTarget for AzureImages {
-    /// The container publishes the disk.
-    type Slot = AzureImage;
+impl AzureImages {
+    pub fn new(place: &AzurePlace, host: &PublishHost) -> Result<Self> {
+        Ok(Self {
+            blobs: BlobFolder::new(&place.blobs, host)?,
+            arm: Arc::new(ArmClient::new(&host.fetch)?),
+            place: place.clone(),
+        })
+    }
 
     /// Checks first that an image can be made there, since its disk is large.
-    async fn list_objects(
-        self: &Arc<Self>,
+    pub async fn list_objects(
+        &self,
         image: &PublishImage,
         watch: &ProgressWatch,
     ) -> Result<Vec<PublishObject>> {
         let file = image
             .files
             .iter()
-            .find(|file| file.role == FileRole::Disk(DiskFormat::Vhd));
+            .find(|file| file.is_output(OutputFormat::Vhd));
         let file = file.ok_or_else(|| Error::new(Kind::Publish, "the image has no fixed VHD"))?;
         let firmware = image.firmware.ok_or_else(|| {
             let fact = "the manifest does not name the firmware of the machine";
@@ -147,53 +102,20 @@ impl PublishTarget for AzureImages {
                 sha256: file.sha256.hex(),
                 firmware,
                 disk: self.blobs.0.url(&file.name),
-                version: self.version.clone(),
-                regions: self.regions.clone(),
-                replicas: self.replicas,
             },
         };
         made.admitted(watch).await?;
-        let name = match &self.version {
+        let name = match &self.place.version {
             None => format!("image {}", image.name),
             Some(version) => format!("version {} of {}", version.version, version.definition),
         };
         let at = format!("azure:/{}", made.about.id());
+        let remote = RemoteObject::AzureImage(Box::new(made));
         let made = PublishObject {
             size: file.size,
             done: "made",
-            ..PublishObject::from_remote(name, at, file.sha256.clone(), self.bind_slot(made))
+            ..PublishObject::from_remote(name, at, file.sha256.clone(), remote)
         };
         Ok(vec![self.blobs.object(file), made])
-    }
-
-    async fn check_status(
-        &self,
-        _: &PublishObject,
-        made: &AzureImage,
-        watch: &ProgressWatch,
-    ) -> Result<ObjectStatus> {
-        made.check_status(watch).await
-    }
-
-    async fn send(
-        &self,
-        _: &PublishObject,
-        made: &AzureImage,
-        watch: &ProgressWatch,
-    ) -> Result<PublishedObject> {
-        made.send(watch).await
-    }
-}
-
-impl AzureImages {
-    pub fn new(place: &AzurePlace, settings: &PublisherSettings) -> Result<Self> {
-        Ok(Self {
-            blobs: Arc::new(BlobFolder::new(&place.blobs, settings)?),
-            arm: Arc::new(ArmClient::new(settings)?),
-            place: place.clone(),
-            version: settings.azure.version.clone(),
-            regions: settings.copies.clone(),
-            replicas: settings.azure.replicas,
-        })
     }
 }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::super::address::{AddressFault, is_lower_alphanumeric, parse_prefix};
+
 /// A folder of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobPlace {
@@ -14,20 +16,18 @@ pub struct BlobPlace {
 }
 
 impl BlobPlace {
-    /// Parses the text after the scheme. The error describes the fault and follows "the
-    /// destination".
-    pub fn parse(rest: &str) -> Result<Self, &'static str> {
+    /// Parses the text after the scheme.
+    pub fn parse(rest: &str) -> Result<Self, AddressFault> {
         let rest = rest.trim_end_matches('/');
         let (account, rest) = rest.split_once('/').unwrap_or((rest, ""));
         let (container, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let prefix = prefix.trim_matches('/');
         if account.contains('@') {
-            return Err("contains a user name or password");
+            return Err("contains a user name or password".into());
         }
         // (Azure Resource Manager: naming rules, Microsoft.Storage)
         if !(3..=24).contains(&account.len()) || !account.chars().all(is_lower_alphanumeric) {
             return Err(
-                "has no valid storage account name (3 to 24 lower-case letters and digits)",
+                "has no valid storage account name (3 to 24 lower-case letters and digits)".into(),
             );
         }
         // (Azure Storage: naming containers)
@@ -39,28 +39,19 @@ impl BlobPlace {
         if !is_container {
             return Err(
                 "has no valid container name (3 to 63 lower-case letters, digits and single \
-                 hyphens)",
+                 hyphens)"
+                    .into(),
             );
         }
-        let is_plain = prefix
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "!-_.'()/=+,".contains(c));
-        if !is_plain || prefix.split('/').any(|word| matches!(word, "." | "..")) {
-            return Err("has a folder with characters that are not allowed in blob names");
-        }
+        let Some(prefix) = parse_prefix(prefix, "!-_.'()/=+,") else {
+            return Err("has a folder with characters that are not allowed in blob names".into());
+        };
         Ok(Self {
             account: account.to_owned(),
             container: container.to_owned(),
-            prefix: match prefix {
-                "" => String::new(),
-                prefix => format!("{prefix}/"),
-            },
+            prefix,
         })
     }
-}
-
-fn is_lower_alphanumeric(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
 }
 
 impl fmt::Display for BlobPlace {

@@ -10,17 +10,17 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
-use super::super::{PublisherSettings, build_client, with_retries};
+use super::super::{build_client, service, with_retries};
 use super::failures;
-use super::login::AzureLogin;
+use super::login::{AccountLogin, AzureLogin};
 use super::place::BlobPlace;
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
-use crate::fetch::failure::{FetchFailure, classify_fault};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::FetchFailure;
 use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
 use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 
 /// Version of the protocol; it has ranges of 4 MiB with an MD5 each.
@@ -29,6 +29,8 @@ const VERSION: &str = "2021-12-02";
 const LONGEST: u64 = 16 << 20;
 /// Digest of a request's body, which the service verifies.
 const CONTENT_MD5: &str = "content-md5";
+/// Name of the service in messages.
+const ACCOUNT: &str = "the storage account";
 const BLOB_TYPE: &str = "x-ms-blob-type";
 /// Metadata with the SHA-256 of a complete blob, hex. Names of metadata must be C# identifiers.
 const WHOLE: &str = "x-ms-meta-winimgsha256";
@@ -73,20 +75,19 @@ pub enum BlobStatus {
 }
 
 impl BlobStorage {
-    pub fn new(place: &BlobPlace, settings: &PublisherSettings) -> Result<Self> {
-        let azure = &settings.azure;
-        let base = match &azure.blobs {
+    pub fn new(place: &BlobPlace, options: &FetchOptions) -> Result<Self> {
+        let account = AccountLogin::from_environment()?;
+        let base = match read_variable("AZURE_STORAGE_SERVICE_ENDPOINT") {
             Some(endpoint) => format!("{}/", endpoint.trim_end_matches('/')),
             None => format!("https://{}.blob.core.windows.net/", place.account),
         };
-        let proxies = &settings.options.proxies;
         let base = address(&base, "AZURE_STORAGE_SERVICE_ENDPOINT")?;
         Ok(Self {
-            client: build_client(&base, &settings.options),
-            login: AzureLogin::to_storage(&place.account, azure.account.as_ref(), proxies),
+            client: build_client(&base, options),
+            login: AzureLogin::to_storage(&place.account, account.as_ref(), &options.proxies),
             base,
             place: place.clone(),
-            options: settings.options.clone(),
+            options: options.clone(),
         })
     }
 
@@ -107,14 +108,10 @@ impl BlobStorage {
         url: &Url,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<HttpAnswer, FetchFailure> {
-        let request = self
-            .client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault("the storage account", url, fault))?;
+        let request = service::request(&self.client, ACCOUNT, method, url)?;
         let request = change(request.header("x-ms-version", VERSION));
         let request = self.login.sign(request).await?;
-        let sent = self.client.send(request, UrlSource::ByUser).await;
-        sent.map_err(|fault| classify_fault("the storage account", url, fault))
+        service::send(&self.client, ACCOUNT, url, request).await
     }
 
     /// Sends bytes and retries transient failures. The service verifies their MD5.
@@ -158,10 +155,8 @@ impl BlobStorage {
             match answer.status() {
                 StatusCode::NOT_FOUND => Ok(None),
                 status if status.is_success() => {
-                    let bytes = answer.read_body(LONGEST).await;
-                    let bytes =
-                        bytes.map_err(|fault| classify_fault("the storage account", url, fault))?;
-                    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+                    let text = service::read_text(answer, ACCOUNT, url, LONGEST).await?;
+                    Ok(Some(text))
                 }
                 _ => Err(failures::read_failure(answer, what, url).await),
             }
@@ -236,10 +231,7 @@ pub fn begun(request: RequestBuilder, size: u64, sha256: &Digest) -> RequestBuil
 /// Parses an address that secrets may be sent to.
 pub fn address(text: &str, variable: &str) -> Result<Url> {
     let fault = match Url::parse(text) {
-        Ok(url) if url.scheme() == "https" => return Ok(url),
-        Ok(url) if url.scheme() == "http" && url.host().is_some_and(|host| is_here(&host)) => {
-            return Ok(url);
-        }
+        Ok(url) if service::keeps_secrets(&url) => return Ok(url),
         Ok(_) => "does not use https".to_owned(),
         Err(e) => format!("is malformed: {e}"),
     };

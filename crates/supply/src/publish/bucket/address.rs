@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::super::destination::BucketPlace;
+use super::place::BucketPlace;
 use crate::fetch::client::is_here;
 use winimg_base::error::{Error, Kind, Result};
 

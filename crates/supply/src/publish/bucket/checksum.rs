@@ -9,7 +9,6 @@ use super::{CHECKSUM, HASHED};
 use crate::fetch::failure::FetchFailure;
 use crate::publish::{KnownBy, PublishObject};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
-use winimg_base::error::{Error, Kind};
 
 /// Adds the checksum for the bucket to verify.
 pub(super) fn add_checksum(request: RequestBuilder, digest: &Digest) -> RequestBuilder {
@@ -42,13 +41,8 @@ pub(super) fn compare_checksum(
         None => Ok(KnownBy::Size),
         Some(there) if there == expected => Ok(KnownBy::Digest),
         Some(there) => {
-            let fact = format!("{} is corrupt in the bucket", object.name);
-            let error = Error::new(Kind::Publish, fact).at(&object.at);
-            Err(FetchFailure::retryable(
-                error
-                    .expected(expected)
-                    .found(winimg_base::display_text::sanitize_line(there)),
-            ))
+            let error = object.report_corrupt("the bucket", expected, there);
+            Err(FetchFailure::retryable(error))
         }
     }
 }

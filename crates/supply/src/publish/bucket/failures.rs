@@ -2,11 +2,10 @@
 
 use reqwest::StatusCode;
 
+use super::super::service;
 use super::answers::{self, S3Error};
 use crate::fetch::client::HttpAnswer;
 use crate::fetch::failure::{FetchFailure, is_passing};
-use winimg_base::display_text;
-use winimg_base::error::{Error, Kind};
 
 /// Maximum size of an error answer in bytes.
 const LONGEST: u64 = 1 << 16;
@@ -55,22 +54,13 @@ fn classify_error(
 ) -> FetchFailure {
     let S3Error { code, message, .. } = said;
     let code = code.as_str();
-    let fact = format!(
-        "{what}: the bucket answered {}",
-        describe_status(status, code)
-    );
-    let mut error = Error::new(Kind::Publish, fact).at(at);
-    if !message.is_empty() {
-        error = error.found(display_text::sanitize_line(message));
-    }
+    let who = format!("{what}: the bucket");
+    let error = service::report_refusal(&who, at, status, code, message);
     let passes = match (status, code) {
         (_, "InternalError" | "SlowDown" | "ServiceUnavailable" | "RequestTimeout") => true,
         (Some(status), _) => is_passing(status),
         (None, _) => false,
     };
-    if passes {
-        return FetchFailure::retryable(error);
-    }
     let cure = match (status.map(|s| s.as_u16()), code) {
         // The answer to a HEAD has no body.
         (Some(301), _)
@@ -95,9 +85,9 @@ fn classify_error(
              s3:AbortMultipartUpload"
                 .to_owned()
         }
-        _ => return error.into(),
+        _ => return service::classify_refusal(error, passes, None::<&str>),
     };
-    error.cure(cure).into()
+    service::classify_refusal(error, passes, Some(cure))
 }
 
 /// Returns true if a server's text can be the name of a region.
@@ -106,14 +96,6 @@ fn is_region(text: &str) -> bool {
         && text
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-}
-
-fn describe_status(status: Option<StatusCode>, code: &str) -> String {
-    match (status, display_text::sanitize_line(code)) {
-        (Some(status), code) if code.is_empty() => status.as_u16().to_string(),
-        (Some(status), code) => format!("{} {code}", status.as_u16()),
-        (None, code) => code,
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod address;
 mod answers;
 mod checksum;
 mod failures;
+mod place;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
-use super::destination::BucketPlace;
-use super::signing::AwsSigner;
+pub use place::BucketPlace;
+
+use super::aws::{AwsSettings, AwsSigner};
 use super::{
-    KnownBy, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
-    PublisherSettings, check_unchanged, list_files, with_retries,
+    KnownBy, ObjectStatus, PublishFile, PublishHost, PublishObject, PublishedObject, RemoteObject,
+    check_unchanged, service, with_retries,
 };
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{HttpAnswer, HttpClient};
-use crate::fetch::failure::{FetchFailure, classify_fault};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::failure::FetchFailure;
 use crate::store::ProgressWatch;
 use answers::{S3ListedPart, S3Part};
 use checksum::{add_checksum, compare_checksum, compute_composite, encode_digest};
@@ -41,6 +42,8 @@ const PARTS: u64 = 10_000;
 const AT_ONCE: usize = 4;
 /// Maximum size of an XML answer in bytes: a page has a thousand parts.
 const LONGEST: u64 = 4 << 20;
+/// Name of the service in messages.
+const BUCKET: &str = "the bucket";
 const REGION: &str = "us-east-1";
 const HASHED: &str = "x-amz-content-sha256";
 const CHECKSUM: &str = "x-amz-checksum-sha256";
@@ -65,15 +68,24 @@ struct S3Piece<'a> {
     length: u64,
 }
 
-impl PublishTarget for S3Bucket {
-    /// Every object is a file.
-    type Slot = ();
+impl S3Bucket {
+    pub fn new(place: &BucketPlace, host: &PublishHost) -> Result<Self> {
+        let settings = AwsSettings::from_environment();
+        let region = settings.region.as_deref().unwrap_or(REGION);
+        Ok(Self {
+            client: HttpClient::new(&host.fetch.proxies, host.fetch.patience),
+            signing: AwsSigner::new("s3", region, &host.fetch.proxies),
+            base: address::build_base(place, region, settings.storage.as_deref())?,
+            place: place.clone(),
+            options: host.fetch.clone(),
+        })
+    }
 
     /// Checks the bucket first: the answer for a missing object does not tell whether the bucket
     /// exists.
-    async fn list_objects(
+    pub async fn list_objects(
         self: &Arc<Self>,
-        image: &PublishImage,
+        files: impl IntoIterator<Item = &PublishFile>,
         watch: &ProgressWatch,
     ) -> Result<Vec<PublishObject>> {
         let BucketPlace { bucket, prefix } = &self.place;
@@ -87,15 +99,16 @@ impl PublishTarget for S3Bucket {
             }
         })
         .await?;
-        list_files(self, image, |name| {
-            Ok(format!("s3://{bucket}/{prefix}{name}"))
-        })
+        let objects = files.into_iter().map(|file| {
+            let at = format!("s3://{bucket}/{prefix}{}", file.name);
+            PublishObject::from_file(file, at, RemoteObject::Bucket(Arc::clone(self)))
+        });
+        Ok(objects.collect())
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
         object: &PublishObject,
-        (): &(),
         watch: &ProgressWatch,
     ) -> Result<ObjectStatus> {
         with_retries(&self.options, watch, async || {
@@ -104,10 +117,9 @@ impl PublishTarget for S3Bucket {
         .await
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         object: &PublishObject,
-        (): &(),
         watch: &ProgressWatch,
     ) -> Result<PublishedObject> {
         let known = if object.size <= PART {
@@ -116,19 +128,6 @@ impl PublishTarget for S3Bucket {
             self.send_in_parts(object, watch).await?
         };
         Ok(known.into())
-    }
-}
-
-impl S3Bucket {
-    pub fn new(place: &BucketPlace, settings: &PublisherSettings) -> Result<Self> {
-        let region = settings.region.as_deref().unwrap_or(REGION);
-        Ok(Self {
-            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
-            signing: AwsSigner::new("s3", region, &settings.options.proxies),
-            base: address::build_base(place, region, settings.endpoint.as_deref())?,
-            place: place.clone(),
-            options: settings.options.clone(),
-        })
     }
 
     /// Warns if the transfer is not encrypted.
@@ -148,15 +147,8 @@ impl S3Bucket {
             return Ok(ObjectStatus::Absent);
         }
         let answer = require_success(asked, object).await?;
-        let size = get_header(&answer, CONTENT_LENGTH.as_str()).unwrap_or("unknown");
-        let digest = get_header(&answer, OURS).unwrap_or("unknown");
-        if size == object.size.to_string() && digest == object.sha256.hex() {
-            return Ok(ObjectStatus::Same(None));
-        }
-        let found = format!("{size} bytes, SHA-256 {digest}");
-        Ok(ObjectStatus::Other(
-            winimg_base::display_text::sanitize_line(&found),
-        ))
+        let size = get_header(&answer, CONTENT_LENGTH.as_str());
+        Ok(object.compare_metadata(size, get_header(&answer, OURS)))
     }
 
     async fn send_whole(&self, object: &PublishObject, watch: &ProgressWatch) -> Result<KnownBy> {
@@ -352,13 +344,9 @@ impl S3Bucket {
         url: Url,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<HttpAnswer, FetchFailure> {
-        let request = self
-            .client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault("the bucket", &url, fault))?;
+        let request = service::request(&self.client, BUCKET, method, &url)?;
         let request = self.signing.sign(change(request)).await?;
-        let sent = self.client.send(request, UrlSource::ByUser).await;
-        sent.map_err(|fault| classify_fault("the bucket", &url, fault))
+        service::send(&self.client, BUCKET, &url, request).await
     }
 
     async fn read_text(
@@ -367,9 +355,7 @@ impl S3Bucket {
         object: &PublishObject,
     ) -> Result<String, FetchFailure> {
         let answer = require_success(answer, object).await?;
-        let bytes = answer.read_body(LONGEST).await;
-        let bytes = bytes.map_err(|fault| classify_fault("the bucket", &self.base, fault))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = service::read_text(answer, BUCKET, &self.base, LONGEST).await?;
         // (Amazon S3: CompleteMultipartUpload: a 200 may contain an error)
         match failures::find_failure(&text, &object.name, &object.at) {
             Some(failure) => Err(failure),

@@ -1,5 +1,9 @@
 use super::*;
 
+fn parse(text: &str) -> Result<Destination> {
+    Destination::parse(text, FlagValues::default())
+}
+
 #[test]
 fn a_destination_is_shown_as_it_is_typed() {
     for (text, shown) in [
@@ -37,10 +41,9 @@ fn a_destination_is_shown_as_it_is_typed() {
             "containerdisk+http://[::1]:5000/node:1",
         ),
     ] {
-        assert_eq!(Destination::parse(text).unwrap().to_string(), shown);
+        assert_eq!(parse(text).unwrap().to_string(), shown);
     }
-    let Destination::ContainerDisk(tag) =
-        Destination::parse("containerdisk+http://[::1]:5000/node:1").unwrap()
+    let Destination::ContainerDisk(tag) = parse("containerdisk+http://[::1]:5000/node:1").unwrap()
     else {
         panic!("another destination");
     };
@@ -171,7 +174,7 @@ fn what_is_no_destination_is_reported_without_its_secrets() {
             "…@registry/node:1",
         ),
     ] {
-        let error = Destination::parse(text).unwrap_err();
+        let error = parse(text).unwrap_err();
         assert_eq!(error.fact(), format!("the destination {fact}"), "{text}");
         let shown = error.to_string();
         assert!(

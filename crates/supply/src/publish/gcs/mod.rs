@@ -15,23 +15,24 @@ mod upload_state;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::{Method, RequestBuilder, StatusCode};
-use url::{Host, Url};
+use url::Url;
 
 use super::{
-    ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject, PublisherSettings,
-    list_files, retry_with_token, with_retries,
+    ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject, RemoteObject,
+    retry_with_token, service, with_retries,
 };
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
-use crate::fetch::failure::{FetchFailure, classify_fault};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::FetchFailure;
 use crate::store::ProgressWatch;
 use answers::GcsObject;
 pub use place::GcsPlace;
 use token::GcsToken;
-use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 
+/// Name of the service in messages.
+const BUCKET: &str = "the bucket";
 const ENDPOINT: &str = "https://storage.googleapis.com/";
 /// Metadata with the SHA-256 of the whole object, hex.
 const OURS: &str = "winimg-sha256";
@@ -53,12 +54,21 @@ pub struct GcsFolder {
 #[derive(Default)]
 pub struct SeenGeneration(Mutex<Option<String>>);
 
-impl PublishTarget for GcsFolder {
-    type Slot = SeenGeneration;
+impl GcsFolder {
+    pub fn new(place: &GcsPlace, host: &PublishHost) -> Result<Self> {
+        let endpoint = read_variable("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE");
+        Ok(Self {
+            client: HttpClient::new(&host.fetch.proxies, host.fetch.patience),
+            token: GcsToken::new(&host.fetch.proxies),
+            base: parse_base(endpoint.as_deref().unwrap_or(ENDPOINT))?,
+            place: place.clone(),
+            options: host.fetch.clone(),
+        })
+    }
 
     /// Checks the bucket first by listing it: reading the bucket itself needs a permission that
     /// writers rarely have.
-    async fn list_objects(
+    pub async fn list_objects(
         self: &Arc<Self>,
         image: &PublishImage,
         watch: &ProgressWatch,
@@ -77,10 +87,14 @@ impl PublishTarget for GcsFolder {
             }
         })
         .await?;
-        list_files(self, image, |name| Ok(format!("{at}{name}")))
+        let objects = image.files.iter().map(|file| {
+            let remote = RemoteObject::Gcs(Arc::clone(self), SeenGeneration::default());
+            PublishObject::from_file(file, format!("{at}{}", file.name), remote)
+        });
+        Ok(objects.collect())
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
         object: &PublishObject,
         seen: &SeenGeneration,
@@ -93,18 +107,16 @@ impl PublishTarget for GcsFolder {
         let Some(there) = there else {
             return Ok(ObjectStatus::Absent);
         };
-        let size = there.size.as_deref().unwrap_or("unknown");
-        let digest = there.metadata.get(OURS).map_or("unknown", String::as_str);
-        if size == object.size.to_string() && digest == object.sha256.hex() {
-            return Ok(ObjectStatus::Same(None));
+        let digest = there.metadata.get(OURS).map(String::as_str);
+        let status = object.compare_metadata(there.size.as_deref(), digest);
+        if matches!(status, ObjectStatus::Other(_)) {
+            *seen.0.lock().unwrap_or_else(PoisonError::into_inner) = there.generation;
         }
-        let found = format!("{size} bytes, SHA-256 {digest}");
-        *seen.0.lock().unwrap_or_else(PoisonError::into_inner) = there.generation;
-        Ok(ObjectStatus::Other(display_text::sanitize_line(&found)))
+        Ok(status)
     }
 
     /// Replaces only the object that the plan saw.
-    async fn send(
+    pub async fn send(
         &self,
         object: &PublishObject,
         seen: &SeenGeneration,
@@ -117,18 +129,6 @@ impl PublishTarget for GcsFolder {
             .clone();
         let generation = seen.as_deref().unwrap_or(NONE);
         Ok(self.upload(object, generation, watch).await?.into())
-    }
-}
-
-impl GcsFolder {
-    pub fn new(place: &GcsPlace, settings: &PublisherSettings) -> Result<Self> {
-        Ok(Self {
-            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
-            token: GcsToken::new(&settings.options.proxies),
-            base: parse_base(settings.storage.as_deref().unwrap_or(ENDPOINT))?,
-            place: place.clone(),
-            options: settings.options.clone(),
-        })
     }
 
     async fn find_object(&self, object: &PublishObject) -> Result<Option<GcsObject>, FetchFailure> {
@@ -152,13 +152,9 @@ impl GcsFolder {
     ) -> Result<HttpAnswer, FetchFailure> {
         retry_with_token(
             async || {
-                let request = self
-                    .client
-                    .request(method.clone(), url.clone())
-                    .map_err(|fault| classify_fault("the bucket", &url, fault))?;
+                let request = service::request(&self.client, BUCKET, method.clone(), &url)?;
                 let request = self.token.sign(change(request)).await?;
-                let sent = self.client.send(request, UrlSource::ByUser).await;
-                sent.map_err(|fault| classify_fault("the bucket", &url, fault))
+                service::send(&self.client, BUCKET, &url, request).await
             },
             async || self.token.forget().await,
         )
@@ -166,8 +162,7 @@ impl GcsFolder {
     }
 
     async fn read_body(&self, answer: HttpAnswer) -> Result<Vec<u8>, FetchFailure> {
-        let bytes = answer.read_body(LONGEST).await;
-        bytes.map_err(|fault| classify_fault("the bucket", &self.base, fault))
+        service::read_body(answer, BUCKET, &self.base, LONGEST).await
     }
 
     fn format_key(&self, object: &PublishObject) -> String {
@@ -187,8 +182,7 @@ impl GcsFolder {
 /// Parses the root of the API: https, or on this machine.
 fn parse_base(text: &str) -> Result<Url> {
     let url = Url::parse(text).map_err(|e| refuse_address(text, &format!("is malformed: {e}")))?;
-    let here = url.host().is_some_and(|host: Host<&str>| is_here(&host));
-    if !matches!((url.scheme(), here), ("https", _) | ("http", true)) {
+    if !service::keeps_secrets(&url) {
         return Err(refuse_address(text, "does not use https"));
     }
     let is_bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::key_prefix::parse_prefix;
+use super::super::address::{AddressFault, is_lower_alphanumeric, parse_key_prefix};
 
 /// Shown as `gs://bucket/folder/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,20 +13,19 @@ pub struct GcsPlace {
 }
 
 impl GcsPlace {
-    /// Parses the text after the scheme. The error describes the fault and follows "the
-    /// destination".
-    pub fn parse(rest: &str) -> Result<Self, &'static str> {
+    /// Parses the text after the scheme.
+    pub fn parse(rest: &str) -> Result<Self, AddressFault> {
         let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
         // (Cloud Storage: bucket naming guidelines)
         let is_plain = bucket
             .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_".contains(c));
+            .all(|c| is_lower_alphanumeric(c) || ".-_".contains(c));
         if !(3..=222).contains(&bucket.len()) || !is_plain {
-            return Err("names no bucket");
+            return Err("names no bucket".into());
         }
         Ok(Self {
             bucket: bucket.to_owned(),
-            prefix: parse_prefix(folder)?,
+            prefix: parse_key_prefix(folder)?,
         })
     }
 }

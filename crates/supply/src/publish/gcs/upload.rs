@@ -10,13 +10,12 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use url::Url;
 
-use super::super::{KnownBy, PublishObject, with_retries};
+use super::super::{KnownBy, PublishObject, check_unchanged, with_retries};
 use super::answers::{self, GcsObject};
 use super::{GcsFolder, OURS, failures, upload_state};
 use crate::fetch::failure::FetchFailure;
 use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Hasher};
-use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 
 /// Size of a piece in bytes; all but the last one are multiples of 256 KiB (Cloud Storage:
@@ -215,14 +214,8 @@ async fn hash_file(object: &PublishObject) -> Result<String> {
         sha256.update(&bytes);
         at += length;
     }
-    let digest = sha256.finish();
-    if digest == object.sha256 {
-        return Ok(STANDARD.encode(md5.finalize()));
-    }
-    let fact = format!("{} changed while it was being sent", object.name);
-    Err(Error::new(Kind::Publish, fact)
-        .expected(&object.sha256)
-        .found(digest))
+    check_unchanged(&object.name, &object.sha256, &sha256.finish())?;
+    Ok(STANDARD.encode(md5.finalize()))
 }
 
 /// Compares the digest that the bucket computed, if it has one.
@@ -231,11 +224,8 @@ fn compare_digest(object: &PublishObject, there: &GcsObject, md5: &str) -> Resul
         Some(found) if found == md5 => Ok(KnownBy::Digest),
         None => Ok(KnownBy::Size),
         Some(found) => {
-            let fact = format!("{} is corrupt in the bucket", object.name);
-            let error = Error::new(Kind::Publish, fact).at(&object.at);
-            Err(error
-                .expected(format!("MD5 {md5}"))
-                .found(format!("MD5 {}", display_text::sanitize_line(found))))
+            let (expected, found) = (format!("MD5 {md5}"), format!("MD5 {found}"));
+            Err(object.report_corrupt("the bucket", &expected, &found))
         }
     }
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::clouds_file::{self, CloudSettings};
-use super::setting_names::{Environment, NAMES, read_variable};
-use crate::fetch::client::is_here;
+use super::setting_names::{NAMES, find_set, read_variable};
+use crate::publish::service::keeps_secrets;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Secret, redact};
@@ -36,8 +36,8 @@ pub struct OpenStackCloud {
 }
 
 impl OpenStackCloud {
-    pub fn from_environment(environment: &impl Environment) -> Result<Self> {
-        let Some(name) = environment.set("OS_CLOUD") else {
+    pub fn from_environment(environment: &impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let Some(name) = find_set(environment, "OS_CLOUD") else {
             let all = NAMES
                 .iter()
                 .filter_map(|name| read_variable(name, environment));
@@ -48,7 +48,7 @@ impl OpenStackCloud {
             };
             return values.to_cloud();
         };
-        let region = environment.set("OS_REGION_NAME");
+        let region = find_set(environment, "OS_REGION_NAME");
         let CloudSettings { path, mut values } =
             clouds_file::read(&name, region.as_deref(), environment)?;
         // They take precedence over the file, as in OpenStack's command line.
@@ -282,14 +282,11 @@ fn address_of(text: &str) -> Result<Url> {
         return Err(refuse_address(text, "contains a user name or password")
             .cure("set OS_USERNAME and OS_PASSWORD"));
     }
-    let here = url.host().is_some_and(|host| is_here(&host));
-    match (url.scheme(), here) {
-        ("https", _) | ("http", true) => Ok(url),
-        _ => {
-            let fact = "does not use https: a password would be sent unencrypted";
-            Err(refuse_address(text, fact).cure("use https"))
-        }
+    if keeps_secrets(&url) {
+        return Ok(url);
     }
+    let fact = "does not use https: a password would be sent unencrypted";
+    Err(refuse_address(text, fact).cure("use https"))
 }
 
 fn refuse_address(text: &str, fact: &str) -> Error {

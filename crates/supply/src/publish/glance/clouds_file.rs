@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::setting_names::{Environment, is_read};
+use super::setting_names::{find_set, is_read};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::{display_text, io};
 
@@ -51,7 +51,7 @@ struct CloudRegion {
 pub fn read(
     name: &str,
     region: Option<&str>,
-    environment: &impl Environment,
+    environment: &impl Fn(&str) -> Option<String>,
 ) -> Result<CloudSettings> {
     let clouds = list_paths("OS_CLIENT_CONFIG_FILE", "clouds", environment);
     let secure = list_paths("OS_CLIENT_SECURE_FILE", "secure", environment);
@@ -161,13 +161,17 @@ impl CloudRegion {
 }
 
 /// Lists the possible paths of a file. (openstacksdk: config files)
-fn list_paths(variable: &str, name: &str, environment: &impl Environment) -> Vec<PathBuf> {
-    if let Some(path) = environment.set(variable) {
+fn list_paths(
+    variable: &str,
+    name: &str,
+    environment: &impl Fn(&str) -> Option<String>,
+) -> Vec<PathBuf> {
+    if let Some(path) = find_set(environment, variable) {
         return vec![path.into()];
     }
-    let home = environment.set("HOME").map(PathBuf::from);
+    let home = find_set(environment, "HOME").map(PathBuf::from);
     let of_home = home.map(|home| home.join(".config"));
-    let config = environment.set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = find_set(environment, "XDG_CONFIG_HOME").map(PathBuf::from);
     let mut folders = vec![PathBuf::new()];
     folders.extend(
         [config, of_home]

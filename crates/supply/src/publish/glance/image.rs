@@ -13,16 +13,17 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::form_urlencoded::Serializer;
 
-use super::super::{DiskFormat, KnownBy, ObjectStatus, PublishObject, PublishedObject};
+use super::super::{KnownBy, ObjectStatus, PublishObject, PublishedObject, check_unchanged};
 use super::answers::{ImageInfo, ImagePage, read, read_failure};
 use super::session::GlanceSession;
-use crate::fetch;
 use crate::fetch::client::HttpAnswer;
 use crate::fetch::failure::FetchFailure;
+use crate::runtime;
 use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::target::OutputFormat;
 
 /// The SHA-256 of the file, hex, as a property of the image.
 const OURS: &str = "winimg_sha256";
@@ -35,7 +36,7 @@ const MADE: u32 = 3;
 /// An image to create.
 pub struct GlanceImage {
     pub name: String,
-    pub format: DiskFormat,
+    pub format: OutputFormat,
     pub path: PathBuf,
     pub properties: BTreeMap<String, String>,
     /// The ids of other images of this name that the plan saw.
@@ -347,7 +348,7 @@ async fn wait_until_settled(
 /// Computes the SHA-512 of the file, and checks its SHA-256.
 async fn hash_file(path: &Path, object: &PublishObject) -> Result<Digest> {
     let at = path.to_owned();
-    let summed = fetch::run_blocking(move || {
+    let summed = runtime::run_blocking(move || {
         let mut file = File::open(&at).map_err(|e| Error::io("read", &at, e))?;
         let (mut sha256, mut sha512) = (
             Hasher::new(Algorithm::Sha256),
@@ -368,13 +369,8 @@ async fn hash_file(path: &Path, object: &PublishObject) -> Result<Digest> {
         }
     });
     let (sha256, sha512) = summed.await?;
-    if sha256 == object.sha256 {
-        return Ok(sha512);
-    }
-    let fact = format!("{} changed while it was being sent", path.display());
-    Err(Error::new(Kind::Publish, fact)
-        .expected(&object.sha256)
-        .found(sha256))
+    check_unchanged(&path.display().to_string(), &object.sha256, &sha256)?;
+    Ok(sha512)
 }
 
 /// Compares the size and digest that Glance computed. (OpenStack: Image API v2, multihash)
@@ -399,10 +395,7 @@ fn compare_digest(object: &PublishObject, info: &ImageInfo, sha512: &Digest) -> 
 }
 
 fn report_corrupt(object: &PublishObject, expected: &str, found: &str) -> Error {
-    let fact = format!("{} is corrupt in Glance", object.name);
-    Error::new(Kind::Publish, fact)
-        .at(&object.at)
-        .expected(expected)
-        .found(display_text::sanitize_line(found))
+    object
+        .report_corrupt("Glance", expected, found)
         .cure("publish again")
 }

@@ -13,51 +13,50 @@ mod place;
 mod session;
 mod setting_names;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use cloud::OpenStackCloud;
 pub use image::GlanceImage;
-pub use place::GlancePlace;
+pub use place::{FLAGS, GlancePlace};
 
 use super::{
-    FileRole, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
-    PublisherSettings,
+    AcceptedOutputs, ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject,
+    RemoteObject,
 };
 use crate::store::ProgressWatch;
+use cloud::OpenStackCloud;
 use session::GlanceSession;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::target::OutputFormat;
+
+/// Glance's names of the formats are the same.
+const FORMATS: &[OutputFormat] = &[OutputFormat::Qcow2, OutputFormat::Raw];
+pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::One(FORMATS);
 
 pub struct GlanceProject {
     session: GlanceSession,
     place: GlancePlace,
-    properties: BTreeMap<String, String>,
 }
 
 impl GlanceProject {
-    pub fn new(place: &GlancePlace, settings: PublisherSettings) -> Result<Self> {
-        let Some(cloud) = settings.cloud else {
-            return Err(Error::failed("no OpenStack cloud is configured"));
-        };
+    pub fn new(place: &GlancePlace, host: &PublishHost) -> Result<Self> {
+        let cloud = OpenStackCloud::from_environment(&read_variable)?;
+        if cloud.is_unheeded {
+            host.sink.warn(
+                "ignoring the certificate settings of clouds.yaml and OS_CACERT: \
+                 certificates are verified against the system's roots or SSL_CERT_FILE",
+            );
+        }
         Ok(Self {
-            session: GlanceSession::new(cloud, &settings.options),
+            session: GlanceSession::new(cloud, &host.fetch),
             place: place.clone(),
-            properties: settings.properties,
         })
     }
-}
 
-impl PublishTarget for GlanceProject {
-    type Slot = GlanceImage;
-
-    async fn list_objects(
-        self: &Arc<Self>,
-        image: &PublishImage,
-        _: &ProgressWatch,
-    ) -> Result<Vec<PublishObject>> {
-        let disk = image.files.iter().find_map(|file| match file.role {
-            FileRole::Disk(format) => Some((file, format)),
-            _ => None,
+    pub fn list_objects(self: &Arc<Self>, image: &PublishImage) -> Result<Vec<PublishObject>> {
+        let disk = image.files.iter().find_map(|file| {
+            let format = FORMATS.iter().find(|format| file.is_output(**format))?;
+            Some((file, *format))
         });
         let Some((file, format)) = disk else {
             return Err(Error::new(
@@ -68,12 +67,20 @@ impl PublishTarget for GlanceProject {
         let name = self.place.name.as_ref().unwrap_or(&image.name).clone();
         let at = GlancePlace {
             name: Some(name.clone()),
+            ..GlancePlace::default()
         };
+        let mut properties = image.properties.clone();
+        for (property, value) in &self.place.properties {
+            match value.as_str() {
+                "" => properties.remove(property),
+                value => properties.insert(property.clone(), value.to_owned()),
+            };
+        }
         let slot = GlanceImage {
             name: name.clone(),
             format,
             path: file.path.clone(),
-            properties: self.properties.clone(),
+            properties,
             previous_ids: Mutex::default(),
         };
         let sha256 = file.sha256.clone();
@@ -83,12 +90,12 @@ impl PublishTarget for GlanceProject {
                 format!("image {name}"),
                 at.to_string(),
                 sha256,
-                self.bind_slot(slot),
+                RemoteObject::Glance(Arc::clone(self), slot),
             )
         }])
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
         object: &PublishObject,
         slot: &GlanceImage,
@@ -97,7 +104,7 @@ impl PublishTarget for GlanceProject {
         slot.check_status(&self.session, object, watch).await
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         object: &PublishObject,
         slot: &GlanceImage,

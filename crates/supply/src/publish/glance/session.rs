@@ -13,11 +13,11 @@ use super::answers::{
     CatalogService, KeystoneLogin, LONGEST, read, read_failure, report_unexpected,
 };
 use super::cloud::OpenStackCloud;
-use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault, is_here};
-use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::FetchFailure;
 use crate::fetch::policy::UrlSource;
 use crate::fetch::{FetchOptions, upload};
-use crate::publish::{build_client, retry_with_token, with_retries};
+use crate::publish::{build_client, retry_with_token, service, with_retries};
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
@@ -80,16 +80,12 @@ impl GlanceSession {
         retry_with_token(
             async || {
                 let held = self.get_token().await?;
-                let url = join(&held.glance, path)?;
-                let request = self
-                    .client
-                    .request(method.clone(), url.clone())
-                    .map_err(|fault| classify_fault("Glance", &url, fault))?;
+                let url = service::join_url(&held.glance, path)?;
+                let request = service::request(&self.client, "Glance", method.clone(), &url)?;
                 let request = change(request)
                     .header(ACCEPT, "application/json")
                     .header(TOKEN, held.token);
-                let sent = self.client.send(request, UrlSource::ByUser).await;
-                sent.map_err(|fault| classify_fault("Glance", &url, fault))
+                service::send(&self.client, "Glance", &url, request).await
             },
             async || *self.held.lock().await = None,
         )
@@ -107,8 +103,7 @@ impl GlanceSession {
             return Err(read_failure(answer, "Glance", what, at).await);
         }
         let url = answer.url().clone();
-        let bytes = answer.read_body(LONGEST).await;
-        bytes.map_err(|fault| classify_fault("Glance", &url, fault))
+        service::read_body(answer, "Glance", &url, LONGEST).await
     }
 
     /// Uploads a whole file as the data of an image.
@@ -129,25 +124,16 @@ impl GlanceSession {
         watch: &ProgressWatch,
     ) -> Result<HttpAnswer, FetchFailure> {
         let held = self.get_token().await?;
-        let url = join(&held.glance, path)?;
+        let url = service::join_url(&held.glance, path)?;
         let (body, moved) = upload::open_range(file, 0, size, watch)?;
-        let request = self
-            .client
-            .request(Method::PUT, url.clone())
-            .map_err(|fault| classify_fault(&watch.what, &url, fault))?
+        let request = service::request(&self.client, &watch.what, Method::PUT, &url)?
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(CONTENT_LENGTH, size)
             .header(TOKEN, held.token)
             .body(body);
         let stall = self.options.patience.stall;
-        tokio::select! {
-            answer = self.client.send(request, UrlSource::ByUser) => {
-                answer.map_err(|fault| classify_fault(&watch.what, &url, fault))
-            }
-            () = moved.stands_still(stall) => {
-                Err(classify_fault(&watch.what, &url, HttpFault::Silent(stall)))
-            }
-        }
+        let to = (&url, UrlSource::ByUser);
+        service::send_file(&self.client, &watch.what, to, request, (&moved, stall)).await
     }
 
     async fn get_token(&self) -> Result<GlanceToken, FetchFailure> {
@@ -159,18 +145,11 @@ impl GlanceSession {
     }
 
     async fn log_in(&self) -> Result<GlanceToken, FetchFailure> {
-        let url = join(&self.cloud.keystone, "auth/tokens")?;
-        let request = self
-            .client
-            .request(Method::POST, url.clone())
-            .map_err(|fault| classify_fault("Keystone", &url, fault))?
+        let url = service::join_url(&self.cloud.keystone, "auth/tokens")?;
+        let request = service::request(&self.client, "Keystone", Method::POST, &url)?
             .header(CONTENT_TYPE, "application/json")
             .body(self.cloud.login.expose().to_owned());
-        let answer = self
-            .client
-            .send(request, UrlSource::ByUser)
-            .await
-            .map_err(|fault| classify_fault("Keystone", &url, fault))?;
+        let answer = service::send(&self.client, "Keystone", &url, request).await?;
         if answer.status() != StatusCode::CREATED {
             let at = url.to_string();
             return Err(read_failure(answer, "Keystone", "the login to OpenStack", &at).await);
@@ -180,10 +159,7 @@ impl GlanceSession {
             return Err(report_unexpected("Keystone", "it has no token").into());
         };
         token.set_sensitive(true);
-        let bytes = answer
-            .read_body(LONGEST)
-            .await
-            .map_err(|fault| classify_fault("Keystone", &url, fault))?;
+        let bytes = service::read_body(answer, "Keystone", &url, LONGEST).await?;
         let granted: KeystoneLogin = read("Keystone", &bytes)?;
         let glance = match &self.cloud.glance {
             Some(url) => url.clone(),
@@ -222,16 +198,15 @@ impl GlanceSession {
         let url = Url::parse(&found.url).map_err(|_| {
             report_unexpected("Keystone", "the address of the image service is malformed")
         })?;
-        let here = url.host().is_some_and(|host| is_here(&host));
-        match (url.scheme(), here) {
-            ("https", _) | ("http", true) => Ok(url),
-            _ => Err(Error::new(
-                Kind::Publish,
-                "the image service uses http: the token would be sent unencrypted",
-            )
-            .at(display_text::sanitize_line(&found.url))
-            .cure("set OS_IMAGE_ENDPOINT_OVERRIDE to its https address")),
+        if service::keeps_secrets(&url) {
+            return Ok(url);
         }
+        Err(Error::new(
+            Kind::Publish,
+            "the image service uses http: the token would be sent unencrypted",
+        )
+        .at(display_text::sanitize_line(&found.url))
+        .cure("set OS_IMAGE_ENDPOINT_OVERRIDE to its https address"))
     }
 }
 
@@ -242,9 +217,4 @@ fn with_version(glance: &Url) -> Url {
     let path = path.strip_suffix("/v2").unwrap_or(path).to_owned();
     url.set_path(&format!("{path}/v2/"));
     url
-}
-
-fn join(base: &Url, path: &str) -> Result<Url, Error> {
-    base.join(path)
-        .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))
 }

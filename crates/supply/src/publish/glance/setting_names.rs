@@ -41,19 +41,16 @@ pub fn is_read(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Access to environment variables.
-pub trait Environment {
-    fn set(&self, name: &str) -> Option<String>;
-}
-
-impl<F: Fn(&str) -> Option<String>> Environment for F {
-    fn set(&self, name: &str) -> Option<String> {
-        self(name).filter(|value| !value.is_empty())
-    }
+/// Reads an environment variable, unless it is empty.
+pub fn find_set(environment: &impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    environment(name).filter(|value| !value.is_empty())
 }
 
 /// Reads the variable of a setting, if it is set.
-pub fn read_variable(name: &str, environment: &impl Environment) -> Option<(String, String)> {
-    let value = environment.set(&format!("OS_{}", name.to_ascii_uppercase()))?;
+pub fn read_variable(
+    name: &str,
+    environment: &impl Fn(&str) -> Option<String>,
+) -> Option<(String, String)> {
+    let value = find_set(environment, &format!("OS_{}", name.to_ascii_uppercase()))?;
     Some((name.to_owned(), value))
 }

@@ -5,6 +5,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::service;
 use crate::fetch::failure::{FetchFailure, is_passing};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind};
@@ -199,24 +200,16 @@ fn means_busy(error_type: &str) -> bool {
 /// Classifies an error of vCenter.
 pub fn refused(what: &str, status: StatusCode, text: &str) -> FetchFailure {
     let kind = error_type(text);
-    let fact = if kind.is_empty() {
-        format!("vCenter answered {}", status.as_u16())
-    } else {
-        format!("vCenter answered {} {kind}", status.as_u16())
-    };
-    let said = collect_messages(&serde_json::from_str(text).unwrap_or_default());
-    let mut error = Error::new(Kind::Publish, fact).at(what);
-    if !said.is_empty() {
-        error = error.found(said.join("; "));
-    }
+    let said = collect_messages(&serde_json::from_str(text).unwrap_or_default()).join("; ");
+    let error = service::report_refusal("vCenter", what, Some(status), &kind, &said);
     let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || means_busy(&kind);
-    if passes || is_passing(status) {
-        return FetchFailure::retryable(error);
-    }
-    if status == StatusCode::FORBIDDEN || kind == "unauthorized" {
-        error = error.cure("the user needs the privileges of docs/publish.md, \"vSphere\"");
-    }
-    error.into()
+    let is_denied = status == StatusCode::FORBIDDEN || kind == "unauthorized";
+    let cure = "the user needs the privileges of docs/publish.md, \"vSphere\"";
+    service::classify_refusal(
+        error,
+        passes || is_passing(status),
+        is_denied.then_some(cure),
+    )
 }
 
 pub fn unexpected(what: &str, words: impl ToString) -> FetchFailure {

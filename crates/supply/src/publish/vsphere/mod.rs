@@ -11,23 +11,30 @@ mod ova_content;
 mod place;
 mod session;
 mod template;
+mod template_place;
 mod update;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use item::LibraryItem;
-pub use place::LibraryPlace;
-pub use template::{TemplatePlace, VcenterTemplate};
+pub use place::{FLAGS, LibraryPlace};
 
 use super::{
-    FileRole, ObjectStatus, PublishFile, PublishImage, PublishObject, PublishTarget,
-    PublishedObject, PublisherSettings,
+    AcceptedOutputs, ObjectStatus, PublishFile, PublishHost, PublishImage, PublishObject,
+    PublishedObject, RemoteObject,
 };
 use crate::store::ProgressWatch;
+use item::LibraryItem;
 use ova_content::package;
 use session::VcenterSession;
+use template::VcenterTemplate;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::target::OutputFormat;
+
+pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {
+    output: OutputFormat::Ova,
+    refusal: "a content library accepts only the OVA",
+};
 
 /// Time limit to end a session.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -35,7 +42,6 @@ const LEAVING: Duration = Duration::from_secs(5);
 pub struct VcenterLibrary {
     session: VcenterSession,
     place: LibraryPlace,
-    template: Option<TemplatePlace>,
 }
 
 /// Kind of an object in the library.
@@ -45,11 +51,10 @@ pub enum LibraryObject {
 }
 
 impl VcenterLibrary {
-    pub fn new(place: &LibraryPlace, settings: PublisherSettings) -> Result<Self> {
+    pub fn new(place: &LibraryPlace, host: &PublishHost) -> Result<Self> {
         Ok(Self {
-            session: VcenterSession::new(&place.vcenter, settings.vcenter, &settings.options)?,
+            session: VcenterSession::new(&place.vcenter, host)?,
             place: place.clone(),
-            template: settings.template,
         })
     }
 
@@ -75,26 +80,25 @@ impl VcenterLibrary {
                 format!("{what} {name}"),
                 self.at(name),
                 file.sha256.clone(),
-                self.bind_slot(slot),
+                RemoteObject::Library(Arc::clone(self), slot),
             )
         }
     }
-}
-
-impl PublishTarget for VcenterLibrary {
-    type Slot = LibraryObject;
 
     /// Resolves the library and the template's location first, since the comparison needs them.
-    async fn list_objects(
+    pub async fn list_objects(
         self: &Arc<Self>,
         image: &PublishImage,
         watch: &ProgressWatch,
     ) -> Result<Vec<PublishObject>> {
-        let file = image.files.iter().find(|file| file.role == FileRole::Ova);
+        let file = image
+            .files
+            .iter()
+            .find(|file| file.is_output(OutputFormat::Ova));
         let file = file.ok_or_else(|| Error::new(Kind::Publish, "the image has no OVA"))?;
         let package = package(&file.path)?;
         let name = self.place.item.as_ref().unwrap_or(&image.name).clone();
-        if let Some(place) = &self.template {
+        if let Some(place) = &self.place.template {
             template::refuse_name(place, &name)?;
         }
         let library = &self.place.library;
@@ -107,7 +111,7 @@ impl PublishTarget for VcenterLibrary {
             sha256: file.sha256.clone(),
             members: package.members,
         };
-        let made = match &self.template {
+        let made = match &self.place.template {
             None => None,
             Some(place) => {
                 let of = (&item, package.networks.as_slice());
@@ -126,9 +130,8 @@ impl PublishTarget for VcenterLibrary {
         Ok(objects)
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
-        _: &PublishObject,
         slot: &LibraryObject,
         watch: &ProgressWatch,
     ) -> Result<ObjectStatus> {
@@ -138,9 +141,8 @@ impl PublishTarget for VcenterLibrary {
         }
     }
 
-    async fn send(
+    pub async fn send(
         &self,
-        _: &PublishObject,
         slot: &LibraryObject,
         watch: &ProgressWatch,
     ) -> Result<PublishedObject> {
@@ -157,7 +159,7 @@ impl PublishTarget for VcenterLibrary {
     }
 
     /// Ends the session with vCenter.
-    async fn close(&self) {
+    pub async fn close(&self) {
         if tokio::time::timeout(LEAVING, self.session.log_out())
             .await
             .is_err()

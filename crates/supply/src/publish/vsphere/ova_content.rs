@@ -3,17 +3,14 @@
 //! Reads only descriptor and manifest; disks are sent from the tar to vCenter without unpacking.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::io;
 use std::path::Path;
 
 use roxmltree::Document;
 
+use super::super::tar_members::TarMembers;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-
-/// Maximum size of a descriptor or a manifest in bytes.
-const LONGEST: u64 = 4 << 20;
 
 /// Content of an OVA.
 pub struct OvaContent {
@@ -36,14 +33,13 @@ pub struct OvaEntry {
 /// certificate only.
 /// (vSphere Automation REST API Programming Guide: upload an OVF or OVA package)
 pub fn package(path: &Path) -> Result<OvaContent> {
-    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-    let places = list_places(&file).map_err(|e| Error::io("read", path, e))?;
-    let (descriptor, envelope) = read_text(&mut file, &places, ".ovf", path)?;
-    let digests = digests(&read_text(&mut file, &places, ".mf", path)?.1);
+    let mut tar = TarMembers::open(path)?;
+    let (descriptor, envelope) = read_text(&mut tar, ".ovf", path)?;
+    let digests = digests(&read_text(&mut tar, ".mf", path)?.1);
     let envelope = Document::parse(&envelope).map_err(|_| not_one(path, "a descriptor in XML"))?;
     let mut members = Vec::new();
     for name in std::iter::once(descriptor).chain(list_attributes(&envelope, "File", "href")) {
-        let (Some(&(start, size)), Some(sha256)) = (places.get(&name), digests.get(&name)) else {
+        let (Some((start, size)), Some(sha256)) = (tar.find(&name), digests.get(&name)) else {
             return Err(not_one(
                 path,
                 &format!("{name}, with its SHA-256 in the manifest"),
@@ -62,32 +58,14 @@ pub fn package(path: &Path) -> Result<OvaContent> {
     })
 }
 
-/// Lists the offset and size of each file in the tar.
-fn list_places(file: &File) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
-    let mut places = BTreeMap::new();
-    let mut archive = tar::Archive::new(BufReader::new(file));
-    for entry in archive.entries_with_seek()? {
-        let entry = entry?;
-        let name = entry.path()?.to_string_lossy().into_owned();
-        places.insert(name, (entry.raw_file_position(), entry.size()));
-    }
-    Ok(places)
-}
-
 /// Reads the first file whose name has this ending; returns its name and text.
-fn read_text(
-    file: &mut File,
-    places: &BTreeMap<String, (u64, u64)>,
-    ending: &str,
-    path: &Path,
-) -> Result<(String, String)> {
-    let found = places.iter().find(|(name, _)| name.ends_with(ending));
-    let (name, (start, size)) = found.ok_or_else(|| not_one(path, ending))?;
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(*start))
-        .and_then(|_| file.take((*size).min(LONGEST)).read_to_string(&mut text))
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok((name.clone(), text))
+fn read_text(members: &mut TarMembers, ending: &str, path: &Path) -> Result<(String, String)> {
+    let name = members.find_ending(ending).map(str::to_owned);
+    let name = name.ok_or_else(|| not_one(path, ending))?;
+    let place = members.find(&name).ok_or_else(|| not_one(path, ending))?;
+    let text = String::from_utf8(members.read(place)?)
+        .map_err(|e| Error::io("read", path, io::Error::other(e)))?;
+    Ok((name, text))
 }
 
 /// Lists an attribute of all elements with this name: the files of a descriptor, or its networks.

@@ -16,13 +16,14 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::answers::{is_busy, refused, unexpected};
-use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault, is_here};
-use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
+use crate::fetch::failure::FetchFailure;
 use crate::fetch::policy::UrlSource;
 use crate::fetch::zone::NetworkZone;
 use crate::fetch::{FetchOptions, upload};
-use crate::publish::{ServerLogin, build_client, retry_with_token, with_retries};
+use crate::publish::{PublishHost, build_client, retry_with_token, service, with_retries};
 use crate::store::ProgressWatch;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 
@@ -48,13 +49,23 @@ pub struct VcenterSession {
 }
 
 impl VcenterSession {
-    /// Sends no request yet.
-    pub fn new(vcenter: &Url, login: Option<ServerLogin>, options: &FetchOptions) -> Result<Self> {
-        let Some(ServerLogin::Password { user, password }) = login else {
+    /// Reads the login from govc's environment variables. Sends no request yet.
+    pub fn new(vcenter: &Url, host: &PublishHost) -> Result<Self> {
+        for name in ["GOVC_INSECURE", "GOVC_TLS_CA_CERTS"] {
+            if read_variable(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
+                host.sink.warn(format!(
+                    "ignoring {name}: vCenter's certificate is verified \
+                     against the system's roots or SSL_CERT_FILE"
+                ));
+            }
+        }
+        let login = read_variable("GOVC_USERNAME").zip(read_variable("GOVC_PASSWORD"));
+        let Some((user, password)) = login else {
             return Err(Error::new(Kind::Recipe, "no vCenter credentials are set")
                 .at(vcenter)
                 .cure("set GOVC_USERNAME and GOVC_PASSWORD"));
         };
+        let options = &host.fetch;
         let mut slow = options.clone();
         slow.patience.answer = COPYING;
         Ok(Self {
@@ -62,7 +73,7 @@ impl VcenterSession {
             slow: build_client(vcenter, &slow),
             base: vcenter.clone(),
             user,
-            password,
+            password: Secret::new(password),
             options: options.clone(),
             id: Mutex::default(),
             space: OnceLock::new(),
@@ -217,16 +228,9 @@ impl VcenterSession {
         path: &str,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<HttpAnswer, FetchFailure> {
-        let url = self
-            .base
-            .join(path)
-            .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))?;
-        let request = client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault("vCenter", &url, fault))?;
-        let sent = client.send(change(request), UrlSource::ByUser);
-        sent.await
-            .map_err(|fault| classify_fault("vCenter", &url, fault))
+        let url = service::join_url(&self.base, path)?;
+        let request = service::request(client, "vCenter", method, &url)?;
+        service::send(client, "vCenter", &url, change(request)).await
     }
 
     async fn value<T: DeserializeOwned>(
@@ -256,9 +260,8 @@ impl VcenterSession {
 
     async fn read(&self, answer: HttpAnswer) -> Result<(StatusCode, String), FetchFailure> {
         let status = answer.status();
-        let bytes = answer.read_body(LONGEST).await;
-        let bytes = bytes.map_err(|fault| classify_fault("vCenter", &self.base, fault))?;
-        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+        let text = service::read_text(answer, "vCenter", &self.base, LONGEST).await?;
+        Ok((status, text))
     }
 
     /// Uploads a part of a file to vCenter's address for it.
@@ -271,10 +274,7 @@ impl VcenterSession {
         let url = self.endpoint(endpoint)?;
         let (path, start, size) = file;
         let (body, moved) = upload::open_range(path, start, size, watch)?;
-        let mut request = self
-            .client
-            .request(Method::PUT, url.clone())
-            .map_err(|fault| classify_fault(&watch.what, &url, fault))?
+        let mut request = service::request(&self.client, &watch.what, Method::PUT, &url)?
             .header(CONTENT_LENGTH, size)
             .header(CONTENT_TYPE, "application/octet-stream");
         if let Some(id) = self.id.lock().await.as_ref() {
@@ -285,19 +285,14 @@ impl VcenterSession {
             (false, Some(space)) => UrlSource::From(*space),
             _ => UrlSource::ByUser,
         };
-        let sent = self.client.send(request.body(body), led);
         let stall = self
             .options
             .patience
             .stall
             .max(self.options.patience.answer);
-        let answer = tokio::select! {
-            answer = sent => answer.map_err(|fault| classify_fault(&watch.what, &url, fault))?,
-            () = moved.stands_still(stall) => {
-                return Err(classify_fault(&watch.what, &url, HttpFault::Silent(stall)));
-            }
-        };
-        self.text(&watch.what, answer).await.map(drop)
+        let (to, limit) = ((&url, led), (&moved, stall));
+        let sent = service::send_file(&self.client, &watch.what, to, request.body(body), limit);
+        self.text(&watch.what, sent.await?).await.map(drop)
     }
 
     /// Parses an upload address: https, or on this machine if vCenter is, too.

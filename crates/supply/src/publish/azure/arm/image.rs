@@ -38,12 +38,6 @@ pub struct AzureImageSpec {
     pub firmware: Firmware,
     /// Address of the disk, without a signature.
     pub disk: Url,
-    /// `None`: a managed image.
-    pub version: Option<GalleryVersion>,
-    /// Regions that get the version, in addition to the account's.
-    pub regions: Vec<String>,
-    /// Replicas in each region.
-    pub replicas: u32,
 }
 
 pub struct AzureImage {
@@ -101,7 +95,7 @@ impl AzureImageSpec {
 
     fn path(&self) -> ResourcePath {
         let compute = format!("{}/providers/Microsoft.Compute", self.place.id());
-        match &self.version {
+        match &self.place.version {
             None => ResourcePath {
                 id: format!("{compute}/images/{}", self.name),
                 version: IMAGES,
@@ -114,7 +108,7 @@ impl AzureImageSpec {
     }
 
     fn definition(&self) -> ResourcePath {
-        let (gallery, definition) = match &self.version {
+        let (gallery, definition) = match &self.place.version {
             Some(version) => (version.gallery.as_str(), version.definition.as_str()),
             None => ("", ""),
         };
@@ -138,7 +132,7 @@ impl AzureImageSpec {
     /// Renders the request body. The location is the account's region: Azure does not read a disk
     /// from another one.
     fn body(&self, location: &str) -> Value {
-        let properties = match &self.version {
+        let properties = match &self.place.version {
             None => json!({
                 "hyperVGeneration": self.generation(),
                 "storageProfile": {"osDisk": {
@@ -147,12 +141,12 @@ impl AzureImageSpec {
                     "blobUri": self.disk.as_str(),
                 }},
             }),
-            Some(_) => {
-                let others = self.regions.iter().map(String::as_str);
+            Some(version) => {
+                let others = version.regions.iter().map(String::as_str);
                 let others = others.filter(|region| *region != location);
                 let regions = std::iter::once(location).chain(others);
                 let targets = regions
-                    .map(|name| json!({"name": name, "regionalReplicaCount": self.replicas}));
+                    .map(|name| json!({"name": name, "regionalReplicaCount": version.replicas}));
                 json!({
                     "publishingProfile": {"targetRegions": targets.collect::<Vec<_>>()},
                     "storageProfile": {"osDiskImage": {"source": {
@@ -174,7 +168,7 @@ impl AzureImage {
     /// Checks that the image can be made there, before anything is sent.
     pub async fn admitted(&self, watch: &ProgressWatch) -> Result<()> {
         self.location(watch).await?;
-        if self.about.version.is_none() {
+        if self.about.place.version.is_none() {
             return Ok(());
         }
         let path = self.about.definition();
@@ -244,7 +238,7 @@ impl AzureImage {
                 OperationState::Active(_) | OperationState::Ended(_) => ObjectStatus::Absent,
             });
         }
-        if self.about.version.is_some() {
+        if self.about.place.version.is_some() {
             return Err(taken(resource.id));
         }
         let digest = resource.tags.get(OURS).map_or("unknown", String::as_str);
@@ -263,7 +257,7 @@ impl AzureImage {
                     watch.note(format!("{name}: waiting for an earlier run's operation"));
                     return self.made(watch).await.map(arrived);
                 }
-                (false, _) if self.about.version.is_some() => return Err(taken(resource.id)),
+                (false, _) if self.about.place.version.is_some() => return Err(taken(resource.id)),
                 (true, OperationState::Ended(_)) | (false, _) => {
                     self.arm.delete(&path, watch).await?
                 }

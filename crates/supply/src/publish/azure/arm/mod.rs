@@ -15,22 +15,24 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::super::{PublisherSettings, build_client, with_retries};
+use super::super::{build_client, service, with_retries};
 use super::login::AzureLogin;
 use super::storage::address;
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{HttpAnswer, HttpClient};
-use crate::fetch::failure::{FetchFailure, classify_fault, is_passing, read_retry_after};
-use crate::fetch::policy::UrlSource;
+use crate::fetch::client::HttpClient;
+use crate::fetch::failure::{FetchFailure, is_passing, read_retry_after};
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 
 pub use image::{AzureImage, AzureImageSpec};
-pub use place::{AzurePlace, GalleryVersion};
+pub use place::{AzurePlace, FLAGS};
 
 /// Maximum size of an answer in bytes.
 const LONGEST: u64 = 4 << 20;
+/// Name of the service in messages.
+const MANAGER: &str = "the resource manager";
 /// Azure's public cloud.
 const PUBLIC: &str = "https://management.azure.com";
 /// Time limit of an operation; Azure continues it.
@@ -83,15 +85,15 @@ struct ArmError {
 }
 
 impl ArmClient {
-    pub fn new(settings: &PublisherSettings) -> Result<Self> {
-        let endpoint = settings.azure.manager.as_deref().unwrap_or(PUBLIC);
-        let endpoint = endpoint.trim_end_matches('/');
+    pub fn new(options: &FetchOptions) -> Result<Self> {
+        let set = read_variable("AZURE_RESOURCE_MANAGER_ENDPOINT");
+        let endpoint = set.as_deref().unwrap_or(PUBLIC).trim_end_matches('/');
         let base = address(&format!("{endpoint}/"), "AZURE_RESOURCE_MANAGER_ENDPOINT")?;
         Ok(Self {
-            client: build_client(&base, &settings.options),
-            login: AzureLogin::to(endpoint, &settings.options.proxies),
+            client: build_client(&base, options),
+            login: AzureLogin::to(endpoint, &options.proxies),
             base,
-            options: settings.options.clone(),
+            options: options.clone(),
         })
     }
 
@@ -183,10 +185,7 @@ impl ArmClient {
     }
 
     fn url(&self, path: &ResourcePath) -> Result<Url> {
-        let mut url = self
-            .base
-            .join(path.id.trim_start_matches('/'))
-            .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))?;
+        let mut url = service::join_url(&self.base, path.id.trim_start_matches('/'))?;
         url.query_pairs_mut()
             .append_pair("api-version", path.version);
         Ok(url)
@@ -218,27 +217,17 @@ impl ArmClient {
         url: &Url,
         body: Option<&Value>,
     ) -> Result<(StatusCode, HeaderMap, String), FetchFailure> {
-        let mut request = self
-            .client
-            .request(method, url.clone())
-            .map_err(|fault| classify_fault("the resource manager", url, fault))?;
+        let mut request = service::request(&self.client, MANAGER, method, url)?;
         if let Some(body) = body {
             request = request
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.to_string());
         }
         let request = self.login.sign(request).await?;
-        let sent = self.client.send(request, UrlSource::ByUser).await;
-        let answer: HttpAnswer =
-            sent.map_err(|fault| classify_fault("the resource manager", url, fault))?;
+        let answer = service::send(&self.client, MANAGER, url, request).await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let bytes = answer.read_body(LONGEST).await;
-        let bytes = bytes.map_err(|fault| classify_fault("the resource manager", url, fault))?;
-        Ok((
-            status,
-            headers,
-            String::from_utf8_lossy(&bytes).into_owned(),
-        ))
+        let text = service::read_text(answer, MANAGER, url, LONGEST).await?;
+        Ok((status, headers, text))
     }
 }
 
@@ -319,24 +308,11 @@ pub fn failed(id: &str, words: &str) -> Error {
 fn refused(id: &str, status: StatusCode, text: &str) -> FetchFailure {
     let complaint = complaint(text);
     let (code, number) = (complaint.code.as_str(), status.as_u16());
-    let fact = match code {
-        "" => format!("{}: Azure answered {number}", name(id)),
-        code => format!(
-            "{}: Azure answered {number} {}",
-            name(id),
-            display_text::sanitize_line(code)
-        ),
-    };
-    let mut error = Error::new(Kind::Publish, fact).at(id);
-    if !complaint.message.is_empty() {
-        error = error.found(display_text::sanitize_line(&complaint.message));
-    }
+    let who = format!("{}: Azure", name(id));
+    let error = service::report_refusal(&who, id, Some(status), code, &complaint.message);
     let passes =
         is_passing(status) || matches!(code, "AnotherOperationInProgress" | "RetryableError");
-    if passes {
-        return FetchFailure::retryable(error);
-    }
-    let cure = match (number, code) {
+    let cure = Some(match (number, code) {
         (_, "ResourceGroupNotFound" | "SubscriptionNotFound") => {
             "fix the subscription or resource group in --to (`az group list` lists them)"
         }
@@ -353,9 +329,9 @@ fn refused(id: &str, status: StatusCode, text: &str) -> FetchFailure {
              Microsoft.Compute/images/*, Microsoft.Compute/galleries/images/* and \
              Microsoft.Storage/storageAccounts/read"
         }
-        _ => return error.into(),
-    };
-    error.cure(cure).into()
+        _ => return service::classify_refusal(error, passes, None::<&str>),
+    });
+    service::classify_refusal(error, passes, cure)
 }
 
 #[cfg(test)]

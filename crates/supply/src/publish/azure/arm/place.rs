@@ -1,11 +1,35 @@
-//! Destination of an image in Azure: a resource group of a subscription, with a storage account for
-//! the disk. Pure.
+//! `azure://subscription/group/account/container/folder` and its flags: a resource group of a
+//! subscription, with a storage account for the disk. Pure.
 
 use std::fmt;
 
 use uuid::Uuid;
 
+use super::super::super::address::AddressFault;
+use super::super::super::ami::{COPY_TO, take_regions};
+use super::super::super::flags::{DestinationFlag, FlagArity, FlagValues};
 use super::super::place::BlobPlace;
+use winimg_base::error::{Error, Kind, Result};
+
+pub const FLAGS: &[DestinationFlag] = &[GALLERY, REPLICAS];
+
+const GALLERY: DestinationFlag = DestinationFlag {
+    name: "gallery",
+    value_name: "GALLERY/DEFINITION/VERSION",
+    help: "Azure gallery version to create instead of a managed image",
+    details: "",
+    values: FlagArity::One,
+    refusal: "only Azure has galleries",
+};
+
+const REPLICAS: DestinationFlag = DestinationFlag {
+    name: "replicas",
+    value_name: "NUMBER",
+    help: "Replicas of the gallery version in each region [default: 1]",
+    details: "",
+    values: FlagArity::Number(1..=100),
+    refusal: "only a gallery version has replicas",
+};
 
 /// A resource group, and the folder of its account with the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +37,8 @@ pub struct AzurePlace {
     pub subscription: Uuid,
     pub group: String,
     pub blobs: BlobPlace,
+    /// Gallery version to make from the disk; `None`: a managed image.
+    pub version: Option<GalleryVersion>,
 }
 
 /// A version of an image in a gallery of the resource group.
@@ -22,16 +48,19 @@ pub struct GalleryVersion {
     pub definition: String,
     /// Three numbers separated by points.
     pub version: String,
+    /// Regions that get the version, in addition to the account's.
+    pub regions: Vec<String>,
+    /// Replicas in each region.
+    pub replicas: u32,
 }
 
 impl AzurePlace {
-    /// Parses the text after the scheme. The error describes the fault and follows "the
-    /// destination".
-    pub fn parse(rest: &str) -> Result<Self, &'static str> {
+    /// Parses the text after the scheme.
+    pub fn parse(rest: &str) -> Result<Self, AddressFault> {
         let (subscription, rest) = rest.split_once('/').unwrap_or((rest, ""));
         let (group, blobs) = rest.split_once('/').unwrap_or((rest, ""));
         if subscription.contains('@') {
-            return Err("contains a user name or password");
+            return Err("contains a user name or password".into());
         }
         let subscription = Uuid::parse_str(subscription)
             .map_err(|_| "names no subscription: its ID, as `az account list` shows it")?;
@@ -42,13 +71,37 @@ impl AzurePlace {
                 .all(|c| c.is_alphanumeric() || "-_.()".contains(c))
             && !group.ends_with('.');
         if !is_group {
-            return Err("names no resource group");
+            return Err("names no resource group".into());
         }
         Ok(Self {
             subscription,
             group: group.to_owned(),
             blobs: BlobPlace::parse(blobs)?,
+            version: None,
         })
+    }
+
+    pub fn take_flags(&mut self, flags: &mut FlagValues) -> Result<()> {
+        let Some(text) = flags.take(&GALLERY) else {
+            flags.explain(
+                &COPY_TO,
+                "only a gallery version can be copied to other regions",
+            );
+            return Ok(());
+        };
+        let version = GalleryVersion::parse(&text).ok_or_else(|| {
+            Error::new(Kind::Recipe, "invalid gallery version")
+                .at("--gallery")
+                .expected("GALLERY/DEFINITION/VERSION, such as nodes/windows-2022/1.31.4")
+                .found(&text)
+        })?;
+        let replicas = flags.take(&REPLICAS).and_then(|text| text.parse().ok());
+        self.version = Some(GalleryVersion {
+            regions: take_regions(flags)?,
+            replicas: replicas.unwrap_or(version.replicas),
+            ..version
+        });
+        Ok(())
     }
 
     /// Returns the ID of the group, which is the prefix of its resources' IDs.
@@ -68,6 +121,7 @@ impl fmt::Display for AzurePlace {
             subscription,
             group,
             blobs,
+            version: _,
         } = self;
         write!(f, "{subscription}/{group}/{blobs}")
     }
@@ -91,6 +145,8 @@ impl GalleryVersion {
             gallery: gallery.to_owned(),
             definition: definition.to_owned(),
             version: version.to_owned(),
+            regions: Vec::new(),
+            replicas: 1,
         })
     }
 }

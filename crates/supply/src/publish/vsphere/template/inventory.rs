@@ -11,7 +11,7 @@ use url::form_urlencoded;
 
 use super::super::answers::{ClusterInfo, DatacenterInfo, InventoryEntry};
 use super::super::session::VcenterSession;
-use super::place::TemplatePlace;
+use super::super::template_place::TemplatePlace;
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};

@@ -7,17 +7,15 @@
 
 mod inventory;
 mod machine;
-mod place;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-
-pub use place::TemplatePlace;
 
 use super::answers::{ItemInfo, TemplateInfo};
 use super::item::{self, LibraryItem};
 use super::mark::ItemMark;
 use super::session::VcenterSession;
+use super::template_place::TemplatePlace;
 use crate::publish::{KnownBy, ObjectStatus, PublishedObject};
 use crate::store::ProgressWatch;
 use inventory::{ResolvedLocation, VcenterInventory};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 
-use super::{PublishFile, PublishImage};
+use super::super::{PublishFile, PublishImage};
+use crate::fetch::shared_cache::make_descriptor;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 
@@ -54,15 +55,6 @@ pub fn attach_record(file: &PublishFile, subject: &OciDescriptor) -> OciImageMan
         subject: Some(subject.clone()),
         annotations: Some(title),
         ..OciImageManifest::default()
-    }
-}
-
-pub fn make_descriptor(media_type: &str, digest: &Digest, size: u64) -> OciDescriptor {
-    OciDescriptor {
-        media_type: media_type.into(),
-        digest: digest.to_string(),
-        size: i64::try_from(size).unwrap_or(i64::MAX),
-        ..OciDescriptor::default()
     }
 }
 

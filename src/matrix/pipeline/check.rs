@@ -1,23 +1,23 @@
 //! Settings that an engine needs and `[pipeline]` does not have.
 
-use super::{PipelineEngine, PipelineSource};
+use super::{JobRunner, PipelineEngine, PipelineSource};
 use winimg_base::diag::{Diagnostic, Diagnostics};
-use winimg_supply::publish::Destination;
+use winimg_supply::publish::{Destination, FlagValues};
 
 /// Returns all complaints at once.
-pub fn check_settings(engine: PipelineEngine, source: PipelineSource<'_>) -> Diagnostics {
+pub fn check_settings(engine: &PipelineEngine, source: PipelineSource<'_>) -> Diagnostics {
     let pipeline = source.pipeline;
-    let lacks = match engine {
-        PipelineEngine::Github | PipelineEngine::Gitlab => pipeline.labels.is_empty().then_some((
+    let lacks = match engine.runner {
+        JobRunner::Labels => pipeline.labels.is_empty().then_some((
             "labels",
             "add the labels of runners with KVM, such as `labels = [\"self-hosted\", \"linux\", \
              \"kvm\"]`",
         )),
-        PipelineEngine::Buildkite => pipeline.queue.is_none().then_some((
+        JobRunner::Queue => pipeline.queue.is_none().then_some((
             "queue",
             "add the queue of agents with KVM, such as `queue = \"kvm\"`",
         )),
-        PipelineEngine::Argo | PipelineEngine::Kubernetes => pipeline.image.is_none().then_some((
+        JobRunner::Pods => pipeline.image.is_none().then_some((
             "image",
             "add a container image with winimg, QEMU and OVMF, such as `image = \
              \"registry.example.com/team/winimg:1\"`",
@@ -25,23 +25,18 @@ pub fn check_settings(engine: PipelineEngine, source: PipelineSource<'_>) -> Dia
     };
     let mut found = Diagnostics::default();
     if let Some((key, help)) = lacks {
-        let fact = format!("[pipeline] has no `{key}`, which {} needs", label(engine));
+        let fact = format!("[pipeline] has no `{key}`, which {} needs", engine.label);
         found.0.push(report_error(&fact, &pipeline.place, help));
     }
-    let own = pipeline.publish.iter().flat_map(|publish| &publish.secrets);
-    for name in pipeline.secrets.iter().chain(own) {
-        if engine == PipelineEngine::Github && name.starts_with("GITHUB_") {
-            // GitHub: "Using secrets in GitHub Actions", naming your secrets.
-            let fact = format!("GitHub cannot have a secret called {name}");
-            let help = "its secret names must not start with `GITHUB_`";
-            found.0.push(report_error(&fact, &pipeline.place, help));
-        }
+    for (fact, help) in (engine.check)(source) {
+        found.0.push(report_error(&fact, &pipeline.place, help));
     }
     let publish = pipeline.publish.iter().map(|publish| &publish.to);
     for target in pipeline.store.iter().chain(publish) {
         let wrong = source.schedule.variants.iter().find_map(|variant| {
             let address = target.render(&variant.name);
-            Destination::parse(&address).err().map(|e| (address, e))
+            let parsed = Destination::parse(&address, FlagValues::default());
+            parsed.err().map(|e| (address, e))
         });
         if let Some((address, why)) = wrong {
             let fact = format!("\"{address}\" is not a destination of `winimg publish`");
@@ -58,14 +53,4 @@ fn report_error(fact: &str, place: &winimg_base::text::Place, help: &str) -> Dia
     Diagnostic::error(fact.to_owned())
         .at(place, "")
         .help(help.to_owned())
-}
-
-fn label(engine: PipelineEngine) -> &'static str {
-    match engine {
-        PipelineEngine::Github => "GitHub",
-        PipelineEngine::Gitlab => "GitLab",
-        PipelineEngine::Argo => "Argo",
-        PipelineEngine::Kubernetes => "Kubernetes",
-        PipelineEngine::Buildkite => "Buildkite",
-    }
 }

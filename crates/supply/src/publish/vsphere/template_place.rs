@@ -6,8 +6,6 @@
 
 use winimg_base::error::{Error, Kind, Result};
 
-use super::super::place::is_name;
-
 /// Maximum number of characters in a name: vCenter allows 80, minus winimg's suffixes.
 const LONGEST: usize = 60;
 
@@ -95,6 +93,12 @@ fn path(text: &str) -> Option<(Option<&str>, Vec<&str>, &str)> {
 /// Returns true for a name that can be in the inventory.
 fn is_listed(name: &str) -> bool {
     !name.is_empty() && !name.contains(char::is_control)
+}
+
+/// Returns true for a name that needs no escaping in a library or an address.
+pub fn is_name(text: &str) -> bool {
+    let has_special = text.contains(|c: char| c.is_control() || r#"\%?#*"<>|:@"#.contains(c));
+    !text.is_empty() && !text.starts_with('.') && text.trim() == text && !has_special
 }
 
 #[cfg(test)]

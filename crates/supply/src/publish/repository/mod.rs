@@ -7,6 +7,9 @@
 //! schema)
 
 mod blob;
+mod container_disk;
+mod oci_documents;
+mod tag;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,16 +18,13 @@ use bytes::Bytes;
 use oci_client::Reference;
 use serde_json::{Value, json};
 
+pub use tag::RegistryTag;
+
 use super::body::ObjectBody;
-use super::container_disk::ContainerDiskLayout;
-use super::destination::RegistryTag;
-use super::oci_documents::{
-    EMPTY, INDEX, MANIFEST, attach_record, build_artifact, make_descriptor, to_json as written,
-};
-use super::server::OF_PUBLISH;
+use super::login::{OF_PUBLISH, ServerLogin};
 use super::{
-    FileRole, KnownBy, ObjectStatus, PublishFile, PublishImage, PublishObject, PublishTarget,
-    PublishedObject, PublisherSettings, ServerLogin, with_retries,
+    FileRole, KnownBy, ObjectStatus, PublishFile, PublishHost, PublishImage, PublishObject,
+    PublishedObject, RemoteObject, with_retries,
 };
 use crate::fetch::FetchOptions;
 use crate::fetch::failure::FetchFailure;
@@ -32,9 +32,13 @@ use crate::fetch::registry::{
     Credentials, LoginLookup, LoginQuery, RegistryClient, RegistryConfig, RegistryError,
     find_stored_login, with_token_host,
 };
+use crate::fetch::shared_cache::make_descriptor;
 use crate::store::ProgressWatch;
+use container_disk::ContainerDiskLayout;
+use oci_documents::{EMPTY, INDEX, MANIFEST, attach_record, build_artifact, to_json as written};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::target::OutputFormat;
 
 /// Size of an upload piece in bytes; an interrupted piece is sent again.
 const PIECE: u64 = 32 << 20;
@@ -57,10 +61,32 @@ pub enum RegistrySlot {
     Referrers(String),
 }
 
-impl PublishTarget for RegistryRepository {
-    type Slot = RegistrySlot;
+impl RegistryRepository {
+    pub fn new(tag: &RegistryTag, is_container_disk: bool, host: &PublishHost) -> Result<Self> {
+        let login = ServerLogin::of_environment()?;
+        let LoginLookup { credentials, cure } = find_login(tag, login, &host.registries)?;
+        let options = host.fetch.clone();
+        if credentials.is_some() && tag.plain && !tag.is_here {
+            let fact = "the password for the registry would be sent unencrypted";
+            let error = Error::new(Kind::Recipe, fact).at(tag);
+            return Err(error.cure("omit +http to use https"));
+        }
+        let named = Reference::with_tag(
+            tag.registry.clone(),
+            tag.repository.clone(),
+            tag.tag.clone(),
+        );
+        let (proxies, patience) = (&options.proxies, options.patience);
+        Ok(Self {
+            client: RegistryClient::new(&named, tag.plain, credentials, proxies, patience)?,
+            tag: tag.clone(),
+            is_container_disk,
+            options,
+            cure,
+        })
+    }
 
-    async fn list_objects(
+    pub async fn list_objects(
         self: &Arc<Self>,
         image: &PublishImage,
         watch: &ProgressWatch,
@@ -117,7 +143,7 @@ impl PublishTarget for RegistryRepository {
         Ok(objects)
     }
 
-    async fn check_status(
+    pub async fn check_status(
         &self,
         object: &PublishObject,
         slot: &RegistrySlot,
@@ -138,7 +164,7 @@ impl PublishTarget for RegistryRepository {
         .await
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         object: &PublishObject,
         slot: &RegistrySlot,
@@ -154,35 +180,6 @@ impl PublishTarget for RegistryRepository {
         }
         Ok(KnownBy::Digest.into())
     }
-}
-
-impl RegistryRepository {
-    pub fn new(
-        tag: &RegistryTag,
-        is_container_disk: bool,
-        settings: PublisherSettings,
-    ) -> Result<Self> {
-        let LoginLookup { credentials, cure } = find_login(tag, settings.login, &settings.places)?;
-        let options = settings.options;
-        if credentials.is_some() && tag.plain && !tag.is_here {
-            let fact = "the password for the registry would be sent unencrypted";
-            let error = Error::new(Kind::Recipe, fact).at(tag);
-            return Err(error.cure("omit +http to use https"));
-        }
-        let named = Reference::with_tag(
-            tag.registry.clone(),
-            tag.repository.clone(),
-            tag.tag.clone(),
-        );
-        let (proxies, patience) = (&options.proxies, options.patience);
-        Ok(Self {
-            client: RegistryClient::new(&named, tag.plain, credentials, proxies, patience)?,
-            tag: tag.clone(),
-            is_container_disk,
-            options,
-            cure,
-        })
-    }
 
     /// Lists the parts of the image's containerDisk, and its manifest.
     fn container_disk(
@@ -192,7 +189,7 @@ impl RegistryRepository {
         let file = image
             .files
             .iter()
-            .find(|f| f.role == FileRole::ContainerDisk);
+            .find(|file| file.is_output(OutputFormat::ContainerDisk));
         let file = file.ok_or_else(|| {
             Error::new(Kind::Recipe, "the image has no containerDisk")
                 .at(&self.tag)
@@ -213,7 +210,7 @@ impl RegistryRepository {
                 start: blob.start,
             },
             done: "sent",
-            place: self.bind_slot(RegistrySlot::Blob),
+            remote: self.remote(RegistrySlot::Blob),
         });
         let slot = RegistrySlot::Manifest(self.tag.tag.clone());
         let manifest = self.make_object("manifest", &layout.media_type, layout.manifest, slot);
@@ -268,16 +265,12 @@ impl RegistryRepository {
     }
 
     fn make_blob(self: &Arc<Self>, file: &PublishFile) -> PublishObject {
-        PublishObject {
-            name: file.name.clone(),
-            at: self.format_address(&file.sha256),
-            size: file.size,
-            sha256: file.sha256.clone(),
-            media_type: file.media_type.into(),
-            body: ObjectBody::from_file(&file.path),
-            done: "sent",
-            place: self.bind_slot(RegistrySlot::Blob),
-        }
+        let at = self.format_address(&file.sha256);
+        PublishObject::from_file(file, at, self.remote(RegistrySlot::Blob))
+    }
+
+    fn remote(self: &Arc<Self>, slot: RegistrySlot) -> RemoteObject {
+        RemoteObject::Registry(Arc::clone(self), slot)
     }
 
     fn make_object(
@@ -299,7 +292,7 @@ impl RegistryRepository {
             media_type: media_type.to_owned(),
             body: ObjectBody::Made(bytes.into()),
             done: "sent",
-            place: self.bind_slot(slot),
+            remote: self.remote(slot),
         }
     }
 

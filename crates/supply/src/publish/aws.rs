@@ -1,4 +1,5 @@
-//! Signs requests to AWS with Signature Version 4, with AWS's default credential chain.
+//! Settings and signatures of AWS: region and endpoints from the environment, and Signature Version
+//! 4 with AWS's default credential chain.
 //!
 //! The chain: environment, profiles, SSO, `credential_process`, web identity, ECS and instance
 //! metadata, in the library's order.
@@ -6,12 +7,32 @@
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner};
 use reqsign_core::{Error as Unsigned, Signer};
 use reqwest::RequestBuilder;
-use reqwest::header::ACCEPT_ENCODING;
 
-use super::credential_access::build_context;
+use super::credential_access::{build_context, sign};
 use crate::fetch::Proxies;
 use winimg_base::display_text;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
+
+/// Region and endpoints of AWS or a compatible service.
+pub struct AwsSettings {
+    pub region: Option<String>,
+    /// Endpoint of S3, if not AWS's.
+    pub storage: Option<String>,
+    /// Endpoint of EC2, if not AWS's.
+    pub compute: Option<String>,
+}
+
+impl AwsSettings {
+    pub fn from_environment() -> Self {
+        let endpoint = read_variable("AWS_ENDPOINT_URL");
+        Self {
+            region: read_variable("AWS_REGION").or_else(|| read_variable("AWS_DEFAULT_REGION")),
+            storage: read_variable("AWS_ENDPOINT_URL_S3").or_else(|| endpoint.clone()),
+            compute: read_variable("AWS_ENDPOINT_URL_EC2").or(endpoint),
+        }
+    }
+}
 
 pub struct AwsSigner(Signer<Credential>);
 
@@ -27,26 +48,8 @@ impl AwsSigner {
 
     /// Adds the `Authorization` to a request.
     pub async fn sign(&self, request: RequestBuilder) -> Result<RequestBuilder> {
-        let (client, request) = request.build_split();
-        let mut request = request
-            .map_err(|e| Error::new(Kind::Publish, "a request cannot be built").because(e))?;
-        // Not signed: proxies may change it.
-        let encoding = request.headers_mut().remove(ACCEPT_ENCODING);
-        let mut parts = http::Request::new(()).into_parts().0;
-        parts.method = request.method().clone();
-        parts.uri = request
-            .url()
-            .as_str()
-            .parse()
-            .map_err(|e| Error::new(Kind::Publish, "an address cannot be signed").because(e))?;
-        parts.headers = request.headers().clone();
-        let signed = self.0.sign(&mut parts, None).await;
-        signed.map_err(|e| report_unsigned(&e))?;
-        if let Some(encoding) = encoding {
-            parts.headers.insert(ACCEPT_ENCODING, encoding);
-        }
-        *request.headers_mut() = parts.headers;
-        Ok(RequestBuilder::from_parts(client, request))
+        let (request, _) = sign(&self.0, request, report_unsigned).await?;
+        Ok(request)
     }
 }
 

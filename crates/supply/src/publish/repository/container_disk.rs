@@ -3,18 +3,13 @@
 //!
 //! Reads only the index and the manifest; layers are sent from the tar without unpacking.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use oci_client::manifest::{OciImageIndex, OciImageManifest};
 
+use super::super::tar_members::TarMembers;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-
-/// Maximum size of an index or a manifest in bytes.
-const LONGEST: u64 = 4 << 20;
 
 pub struct ContainerDiskLayout {
     /// The manifest, byte for byte.
@@ -32,26 +27,18 @@ pub struct LayoutBlob {
     pub media_type: String,
 }
 
-/// Offset and size of a member, bytes.
-type TarMembers = BTreeMap<String, (u64, u64)>;
-
 impl ContainerDiskLayout {
     pub fn read(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-        let members = list_members(&file).map_err(|e| Error::io("read", path, e))?;
-        let index = read_member(&mut file, "index.json", &members, path)?;
+        let mut members = TarMembers::open(path)?;
+        let index = members.read(find_member("index.json", &members, path)?)?;
         let index: OciImageIndex =
             serde_json::from_slice(&index).map_err(|e| not_one(path).because(e))?;
         let [entry] = index.manifests.as_slice() else {
             let found = format!("{} manifests", index.manifests.len());
             return Err(not_one(path).expected("one manifest").found(found));
         };
-        let manifest = read_member(
-            &mut file,
-            &blob_path(&parse_digest(&entry.digest, path)?),
-            &members,
-            path,
-        )?;
+        let manifest = blob_path(&parse_digest(&entry.digest, path)?);
+        let manifest = members.read(find_member(&manifest, &members, path)?)?;
         let parsed: OciImageManifest =
             serde_json::from_slice(&manifest).map_err(|e| not_one(path).because(e))?;
         let mut blobs = Vec::new();
@@ -73,29 +60,9 @@ impl ContainerDiskLayout {
     }
 }
 
-fn list_members(file: &File) -> std::io::Result<TarMembers> {
-    let mut archive = tar::Archive::new(BufReader::new(file));
-    let mut members = TarMembers::new();
-    for entry in archive.entries_with_seek()? {
-        let entry = entry?;
-        let name = entry.path()?.to_string_lossy().into_owned();
-        members.insert(name, (entry.raw_file_position(), entry.size()));
-    }
-    Ok(members)
-}
-
 fn find_member(name: &str, members: &TarMembers, path: &Path) -> Result<(u64, u64)> {
-    let found = members.get(name).copied();
+    let found = members.find(name);
     found.ok_or_else(|| not_one(path).expected(format!("the member {name}")))
-}
-
-fn read_member(file: &mut File, name: &str, members: &TarMembers, path: &Path) -> Result<Vec<u8>> {
-    let (start, size) = find_member(name, members, path)?;
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(start))
-        .and_then(|_| file.take(size.min(LONGEST)).read_to_end(&mut bytes))
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok(bytes)
 }
 
 fn parse_digest(text: &str, path: &Path) -> Result<Digest> {
