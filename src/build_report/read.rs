@@ -32,7 +32,7 @@ const LAST_LINES: usize = 40;
 const LAST_BYTES: usize = 64 << 10;
 /// Maximum size of all pictures on the page, in base64.
 const PICTURES: usize = 8 << 20;
-const MOST_FILES: usize = 400;
+const MAX_FILES: usize = 400;
 
 /// Reads the report for the page `to`.
 pub fn read_report(folder: &Path, to: &Path, recording: &TraceRecording) -> Result<BuildReport> {
@@ -294,7 +294,7 @@ fn list_files(folder: &Path) -> Vec<(String, u64)> {
         .unwrap_or_default()
         .into_iter()
         .filter(|name| !name.starts_with('.') && name != REPORT)
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .map(|name| {
             let bytes = fs::metadata(folder.join(&name)).map_or(0, |m| m.len());
             (name, bytes)

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::console::SOCKET;
 use crate::engine::console::wire::{
-    ConsoleReply, ConsoleRequest, ConsoleStatus, LONGEST_REPLY, LineReader, ScreenFormat, decode,
-    write,
+    ConsoleReply, ConsoleRequest, ConsoleStatus, LineReader, MAX_REPLY, ScreenFormat, decode, write,
 };
 use crate::engine::run_dirs;
 use winimg_base::error::{Error, Kind, Result};
@@ -58,7 +57,7 @@ impl RunningBuild {
         let stream = UnixStream::connect(dir.join(SOCKET)).ok()?;
         stream.set_read_timeout(Some(GLANCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        let lines = LineReader::new(stream.try_clone().ok()?, LONGEST_REPLY);
+        let lines = LineReader::new(stream.try_clone().ok()?, MAX_REPLY);
         let mut running = Self {
             state: ConsoleStatus::default(),
             stream,

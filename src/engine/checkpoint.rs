@@ -15,7 +15,7 @@ const WORTH: Duration = Duration::from_secs(60);
 /// Maximum layers in one chain, besides the finished disk. QEMU joins the relative names of all
 /// layers below a disk into one path of at most 4096 bytes (Linux: PATH_MAX); at 64 characters per
 /// key the limit is about 55.
-pub const DEEPEST: usize = 40;
+pub const MAX_DEPTH: usize = 40;
 
 /// Which layers a build seals. `--help` shows the sentences below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -29,7 +29,7 @@ pub use line::{run, wait_back};
 pub const HAS_SOCKET: bool = cfg!(unix);
 pub const SOCKET: &str = "attach.sock";
 /// Maximum size of a screenshot: no screen has 16384 by 16384 pixels.
-const LARGEST_PICTURE: u64 = 64 << 20;
+const MAX_PICTURE_SIZE: u64 = 64 << 20;
 
 /// Work for the paused build's own thread.
 pub enum ConsoleWork {
@@ -178,9 +178,9 @@ fn read_picture(file: &Path) -> Result<Vec<u8>> {
     let length = std::fs::metadata(file)
         .map_err(|e| Error::io("read", file, e))?
         .len();
-    if length > LARGEST_PICTURE {
+    if length > MAX_PICTURE_SIZE {
         return Err(Error::new(Kind::Machine, "the screenshot is too large")
-            .expected(format!("at most {LARGEST_PICTURE} bytes"))
+            .expected(format!("at most {MAX_PICTURE_SIZE} bytes"))
             .found(format!("{length} bytes")));
     }
     std::fs::read(file).map_err(|e| Error::io("read", file, e))

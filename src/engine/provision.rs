@@ -124,7 +124,7 @@ impl Provisioning<'_> {
                 done.restart_owed,
                 worked,
             );
-            let is_deep = session.notes.depth >= checkpoint::DEEPEST;
+            let is_deep = session.notes.depth >= checkpoint::MAX_DEPTH;
             let restart_owed = done.restart_owed;
             debug!(
                 number,

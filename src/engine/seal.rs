@@ -12,7 +12,7 @@ use winimg_machine::guest::Guest;
 use winimg_recipe::plan::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, SEALED};
 
 /// Interval between two checks of the task.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum size read of a log.
 const LOG_LIMIT: usize = 1 << 20;
 
@@ -49,7 +49,7 @@ pub(super) fn wait_until_sealed(
         if guest.now() > deadline {
             return Err(report_timeout(guest, timeout, silent, log));
         }
-        cancel.sleep(LOOK)?;
+        cancel.sleep(POLL_INTERVAL)?;
     }
 }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 /// Bytes of a request's first line and headers.
-const LONGEST_HEAD: usize = 16 << 10;
-const MOST_HEADERS: usize = 64;
+const MAX_HEAD: usize = 16 << 10;
+const MAX_HEADERS: usize = 64;
 /// In bytes. The largest known bodies are health reports and encrypted passwords, below 2 KiB.
-const LONGEST_BODY: usize = 64 << 10;
+const MAX_BODY: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
@@ -195,11 +195,11 @@ impl RequestHead {
     /// Parses a head. Returns `None` while it is incomplete, and the response status as the error
     /// if it is rejected.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, u16> {
-        let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Request::new(&mut fields);
         let length = match parsed.parse(bytes) {
-            Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
-            Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+            Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+            Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(None),
             Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(431),
             Err(_) => return Err(400),
         };
@@ -219,7 +219,7 @@ impl RequestHead {
         }
         let body = match request.header("content-length").map(str::parse::<usize>) {
             None => 0,
-            Some(Ok(body)) if body <= LONGEST_BODY => body,
+            Some(Ok(body)) if body <= MAX_BODY => body,
             Some(Ok(_)) => return Err(413),
             Some(Err(_)) => return Err(400),
         };

@@ -28,7 +28,7 @@ const STYLE: &str = include_str!("page.css");
 const MANY: usize = 12;
 const LONG: usize = 800;
 /// Largest picture embedded in a page, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_PICTURE_SIZE: u64 = 4 << 20;
 
 /// A section of a page, linked at the top.
 pub struct PageSection {
@@ -207,7 +207,7 @@ pub fn render_figure(file: &str, png: Option<&str>, alt: &str, caption: &str) ->
 /// Reads a PNG as base64. Returns `None` if the file does not exist, is no PNG, or is too large to
 /// embed.
 pub fn read_png_base64(path: &Path) -> Option<String> {
-    let bytes = io::read_limited(path, LARGEST).ok()?;
+    let bytes = io::read_limited(path, MAX_PICTURE_SIZE).ok()?;
     bytes
         .starts_with(b"\x89PNG\r\n\x1a\n")
         .then(|| BASE64.encode(bytes))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// flicker.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Minimum time for a rate.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_TIME: Duration = Duration::from_secs(1);
 
 /// One transfer or export.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl RateMeter {
     pub fn compute_rate(&self) -> Option<f64> {
         let (first, last) = (self.0.front()?, self.0.back()?);
         let time = last.0.duration_since(first.0);
-        (time >= LEAST).then(|| (last.1 - first.1) as f64 / time.as_secs_f64())
+        (time >= MIN_TIME).then(|| (last.1 - first.1) as f64 / time.as_secs_f64())
     }
 
     /// Estimates the seconds until `total` bytes; `None` while the transfer is stalled.

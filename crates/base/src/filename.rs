@@ -3,7 +3,7 @@
 //! Names are never corrected. Callers word the messages about faults.
 
 /// Longest name of a file or folder, in UTF-16 units (NTFS).
-pub const LONGEST: usize = 255;
+pub const MAX_LEN: usize = 255;
 
 /// The reason why Windows would refuse a file name or change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum FilenameFault {
     Trailing,
     /// Windows opens this device instead, even if the name has an extension.
     Device(String),
-    /// Longer than [`LONGEST`].
+    /// Longer than [`MAX_LEN`].
     Long,
 }
 
@@ -42,7 +42,7 @@ pub fn find_fault(name: &str) -> Option<FilenameFault> {
     if let Some(device) = find_device(name) {
         return Some(FilenameFault::Device(device));
     }
-    (name.encode_utf16().count() > LONGEST).then_some(FilenameFault::Long)
+    (name.encode_utf16().count() > MAX_LEN).then_some(FilenameFault::Long)
 }
 
 fn find_device(name: &str) -> Option<String> {
@@ -83,9 +83,9 @@ mod tests {
         ] {
             assert_eq!(find_fault(name), want, "{name:?}");
         }
-        assert_eq!(find_fault(&"x".repeat(LONGEST)), None);
+        assert_eq!(find_fault(&"x".repeat(MAX_LEN)), None);
         assert_eq!(
-            find_fault(&"x".repeat(LONGEST + 1)),
+            find_fault(&"x".repeat(MAX_LEN + 1)),
             Some(FilenameFault::Long)
         );
     }

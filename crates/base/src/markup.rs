@@ -98,8 +98,8 @@ fn push_ascii(out: &mut String, text: &str) {
     }
 }
 
-/// Returns true if an element of this name in an answer file contains a secret (Microsoft: Unattended
-/// Windows Setup Reference): `AdministratorPassword`, the `Password` of `Credentials`,
+/// Returns true if an element of this name in an answer file contains a secret (Microsoft:
+/// Unattended Windows Setup Reference): `AdministratorPassword`, the `Password` of `Credentials`,
 /// `SafeModeAdminPassword` and so on, and the blob of an offline domain join, which includes the
 /// machine's password.
 pub fn is_secret_element(element: &str) -> bool {

@@ -64,14 +64,14 @@ pub fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 /// Sanitizes untrusted text for messages: one line, without invisible characters, of limited
 /// length.
 pub fn sanitize(text: impl fmt::Display) -> String {
-    const LONGEST: usize = 300;
+    const MAX_LEN: usize = 300;
     let text = text.to_string();
     let mut line: String = text
         .chars()
-        .take(LONGEST)
+        .take(MAX_LEN)
         .map(|c| if is_unprintable(c) { ' ' } else { c })
         .collect();
-    if text.chars().nth(LONGEST).is_some() {
+    if text.chars().nth(MAX_LEN).is_some() {
         line.push('…');
     }
     line

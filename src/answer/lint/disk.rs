@@ -96,7 +96,7 @@ fn check_disk(check: &mut LintRun, disk: Node) {
 /// (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses an image with a
 /// recovery partition behind C:. `windows` is the partition that becomes C:, if the file names it.
 fn check_recovery(check: &mut LintRun, disk: Node, windows: Option<u32>) {
-    const LEAST: u32 = 800;
+    const MIN_MB: u32 = 800;
     const TYPES: [&str; 2] = ["DE94BBA4-06D1-4D40-A16A-BFD50179D6AC", "0x27"];
     let all = list_partitions(disk);
     let Some(last) = all.last() else { return };
@@ -106,7 +106,7 @@ fn check_recovery(check: &mut LintRun, disk: Node, windows: Option<u32>) {
     let has_room = all
         .iter()
         .filter(|p| windows.is_none_or(|windows| p.number < windows))
-        .filter(|p| parse_number(p.node, "Size") >= LEAST)
+        .filter(|p| parse_number(p.node, "Size") >= MIN_MB)
         .any(|p| {
             list_modifications(disk)
                 .filter(|m| parse_number(*m, "PartitionID") == p.number)
@@ -122,7 +122,7 @@ fn check_recovery(check: &mut LintRun, disk: Node, windows: Option<u32>) {
     )
     .at(&check.locate(last.node), "");
     check.found.push(warning.help(format!(
-        "create a recovery partition of {LEAST} MB or more in front: TypeID {} (GPT) or {} (MBR)",
+        "create a recovery partition of {MIN_MB} MB or more in front: TypeID {} (GPT) or {} (MBR)",
         TYPES[0], TYPES[1]
     )));
 }

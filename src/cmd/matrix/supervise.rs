@@ -18,7 +18,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Phase, Sink as _};
 use winimg_base::io;
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time limit for a child to stop; its own time limits are shorter.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Time limit for reading the last events of a child that has ended.
@@ -219,7 +219,7 @@ fn wait(child: &mut Child, cancel: &Cancel) -> std::io::Result<ExitStatus> {
             Some(since) if since.elapsed() > PATIENCE => child.kill()?,
             _ => {}
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

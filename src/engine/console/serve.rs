@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::wire::{ConsoleReply, ConsoleRequest, LONGEST_ASK, LineReader, write};
+use super::wire::{ConsoleReply, ConsoleRequest, LineReader, MAX_REQUEST, write};
 use super::{ConsoleShared, ConsoleWork, SOCKET, lock};
 use winimg_base::error::{Error, Result};
 
-const MOST_CLIENTS: usize = 8;
+const MAX_CLIENTS: usize = 8;
 /// Timeout for a client to read its reply.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -80,7 +80,7 @@ fn accept_client(id: u64, mut stream: UnixStream, open: &Arc<SocketServer>) {
     let Ok(kept) = stream.try_clone() else { return };
     {
         let mut clients = lock(&open.clients);
-        if clients.len() >= MOST_CLIENTS {
+        if clients.len() >= MAX_CLIENTS {
             drop(clients);
             let _ = write(&mut stream, &ConsoleReply::from_error("too many clients"));
             return;
@@ -118,7 +118,7 @@ fn is_ours(stream: &UnixStream) -> bool {
 
 /// Answers requests until the client disconnects or sends an endless line.
 fn serve(stream: &UnixStream, shared: &ConsoleShared) {
-    let mut lines = LineReader::new(stream, LONGEST_ASK);
+    let mut lines = LineReader::new(stream, MAX_REQUEST);
     let mut to = stream;
     loop {
         let line = match lines.next_line() {

@@ -9,11 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
-pub const LONGEST_ASK: usize = 64 << 10;
+pub const MAX_REQUEST: usize = 64 << 10;
 /// The longest reply: a screenshot or a file of the guest, in base64.
-pub const LONGEST_REPLY: usize = 128 << 20;
+pub const MAX_REPLY: usize = 128 << 20;
 /// Maximum size of a file read from the guest.
-pub const LARGEST_FILE: usize = 16 << 20;
+pub const MAX_FILE_SIZE: usize = 16 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
@@ -226,7 +226,7 @@ mod tests {
              {\"reply\":\"ended\",\"code\":5,\"folder\":\"C:\\\\k\"}\n\
              {\"reply\":\"refused\",\"why\":\"no\"}\n"
         );
-        let mut lines = LineReader::new(said.as_slice(), LONGEST_ASK);
+        let mut lines = LineReader::new(said.as_slice(), MAX_REQUEST);
         for ask in asks {
             let line = lines.next_line().expect("memory").expect("a line");
             assert_eq!(

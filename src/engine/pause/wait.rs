@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::menu::{MenuKey, PauseMenu, sanitize_output};
 use super::{BuildPauses, PausePoint};
-use crate::engine::console::wire::{ConsoleReply, ConsoleRequest, LARGEST_FILE, ScreenFormat};
+use crate::engine::console::wire::{ConsoleReply, ConsoleRequest, MAX_FILE_SIZE, ScreenFormat};
 use crate::engine::console::{self, ConsoleWork};
 use crate::engine::shell::{GuestShell, ShellAction, ShellMessage};
 use winimg_base::display_text;
@@ -130,7 +130,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
                 self.with_guest(|guest| console::run(guest, &line, &folder, output))?
             }
             ConsoleRequest::Get { path } => self.with_guest(|guest| {
-                let bytes = guest.get(&path, LARGEST_FILE)?;
+                let bytes = guest.get(&path, MAX_FILE_SIZE)?;
                 Ok(ConsoleReply::from_bytes(bytes.as_deref()))
             })?,
         };

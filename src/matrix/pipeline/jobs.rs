@@ -139,7 +139,7 @@ fn render_build_command(variant: &ScheduledVariant, source: PipelineSource<'_>) 
 }
 
 /// Characters of a variant's name in an id.
-const LONGEST: usize = 34;
+const MAX_NAME_LEN: usize = 34;
 
 /// Returns the suffix of each variant's ids: its name in the characters of ids. A suffix that is
 /// truncated or not unique gets the first digits of a digest.
@@ -153,11 +153,11 @@ fn compute_id_parts(variants: &[ScheduledVariant]) -> BTreeMap<&str, String> {
         .zip(&all)
         .map(|(variant, plain)| {
             let is_once = all.iter().filter(|other| *other == plain).count() == 1;
-            let part = if is_once && plain.len() <= LONGEST {
+            let part = if is_once && plain.len() <= MAX_NAME_LEN {
                 plain.clone()
             } else {
                 let digest = Digest::sha256_of(variant.name.as_bytes()).hex();
-                let kept = &plain[..plain.len().min(LONGEST - 9)];
+                let kept = &plain[..plain.len().min(MAX_NAME_LEN - 9)];
                 format!("{}-{}", kept.trim_end_matches('-'), &digest[..8])
             };
             (variant.name.as_str(), part)

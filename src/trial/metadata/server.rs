@@ -3,7 +3,7 @@
 //! and forwards the data to it (`guestfwd` with `cmd:`).
 //!
 //! Rejects requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and
-//! more clients than `MOST_CLIENTS`. Records all requests with their status.
+//! more clients than `MAX_CLIENTS`. Records all requests with their status.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -20,9 +20,9 @@ use crate::http::{HttpRequest, HttpResponse};
 
 /// Timeout of a connection. A clone that restarts leaves connections open.
 const PATIENCE: Duration = Duration::from_secs(10);
-const MOST_CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 /// Maximum number of recorded requests; further ones are only answered.
-const LONGEST_RECORD: usize = 10_000;
+const MAX_RECORDS: usize = 10_000;
 
 /// The open sockets, closed and removed on drop.
 pub struct MetadataServer {
@@ -71,7 +71,7 @@ impl MetadataServer {
             std::thread::Builder::new()
                 .name("metadata".into())
                 .spawn(move || {
-                    let clients = ("metadata client", MOST_CLIENTS);
+                    let clients = ("metadata client", MAX_CLIENTS);
                     serve::serve_connections(listener.incoming(), &gate, clients, move |stream| {
                         handle_connection(stream, endpoint, &open);
                     });
@@ -131,7 +131,7 @@ fn handle_connection(
         Err(ReceiveError::Gone) => return,
     };
     let mut asked = lock(&open.asked);
-    if asked.len() < LONGEST_RECORD {
+    if asked.len() < MAX_RECORDS {
         asked.push(MetadataRequest {
             seconds: open.began.elapsed().as_secs_f64(),
             address: endpoint.address().to_string(),

@@ -27,7 +27,7 @@ pub fn own_files_below(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Maximum depth; intentionally created folders are not nested deeper.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Treatment of links while a folder is listed.
 enum LinkPolicy {
@@ -44,7 +44,7 @@ fn collect(
     visited: &mut LinkPolicy,
     files: &mut Vec<String>,
 ) -> io::Result<()> {
-    if above.matches('/').count() > DEEPEST {
+    if above.matches('/').count() > MAX_DEPTH {
         return Err(refuse(folder, "is nested too deep"));
     }
     if let LinkPolicy::Followed(open) = visited {

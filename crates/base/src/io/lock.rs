@@ -81,8 +81,8 @@ impl FileLock {
     }
 }
 
-/// Locks a folder while a file in it is read and replaced, against other processes that take this lock.
-/// Creates no file.
+/// Locks a folder while a file in it is read and replaced, against other processes that take this
+/// lock. Creates no file.
 #[cfg(unix)]
 pub fn lock_folder(folder: &Path) -> Result<FileLock> {
     let file = File::open(folder).map_err(|e| Error::io("open", folder, e))?;

@@ -6,7 +6,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use winimg_base::display_text::{is_invisible, is_unprintable};
-use winimg_base::filename::{self, FilenameFault, LONGEST};
+use winimg_base::filename::{self, FilenameFault, MAX_LEN};
 
 /// Normalizes a path to `/` and no `.` segments. The error is worded to follow the name. An empty
 /// path is the archive's root.
@@ -51,7 +51,7 @@ fn segment_problem(segment: &str) -> Option<String> {
         }
         FilenameFault::Trailing => "ends in a dot or space, which Windows drops".into(),
         FilenameFault::Device(device) => format!("is the Windows device {device}"),
-        FilenameFault::Long => format!("is longer than {LONGEST} characters"),
+        FilenameFault::Long => format!("is longer than {MAX_LEN} characters"),
         FilenameFault::Empty | FilenameFault::Dots => "has an empty segment".into(),
     })
 }

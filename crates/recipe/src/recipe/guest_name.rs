@@ -3,7 +3,7 @@
 //! Rules: Microsoft, "Naming Files, Paths, and Namespaces", and Unattended Windows Setup Reference,
 //! ComputerName.
 
-use winimg_base::filename::{self, FilenameFault, LONGEST};
+use winimg_base::filename::{self, FilenameFault, MAX_LEN};
 
 /// The reason and the help; the help may be empty.
 pub type NameRefusal = (String, String);
@@ -33,7 +33,7 @@ pub fn file_name(name: &str) -> Result<(), NameRefusal> {
         ),
         FilenameFault::Device(_) => refuse(format!("`{name}` is a reserved device name"), ""),
         FilenameFault::Long => refuse(
-            format!("a path component has more than {LONGEST} characters"),
+            format!("a path component has more than {MAX_LEN} characters"),
             "",
         ),
     }

@@ -18,7 +18,7 @@ pub const GUEST_DIR: &str = r"C:\winimg";
 
 /// Maximum path length of Windows programs, in UTF-16 units (Microsoft: Maximum Path Length
 /// Limitation).
-const LONGEST: usize = 259;
+const MAX_PATH_LEN: usize = 259;
 
 /// An absolute path below `C:\` without a trailing backslash. Comparison ignores case, as in
 /// Windows.
@@ -86,8 +86,8 @@ impl GuestPath {
             let why = format!("`{own}` is winimg's own folder, which is removed from the image");
             return refuse(why, "use another folder");
         }
-        if self.text.encode_utf16().count() > LONGEST {
-            let why = format!("Windows programs accept paths of at most {LONGEST} characters");
+        if self.text.encode_utf16().count() > MAX_PATH_LEN {
+            let why = format!("Windows programs accept paths of at most {MAX_PATH_LEN} characters");
             return refuse(why, "");
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::ops::Range;
 use tree_sitter::{Node, Parser};
 
 /// Maximum number of reported errors: those after the first are often consequential.
-const MOST: usize = 3;
+const MAX_ERRORS: usize = 3;
 
 /// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn find_faults(script: &str) -> Vec<SyntaxFault> {
 }
 
 fn collect(node: Node<'_>, script: &str, found: &mut Vec<SyntaxFault>) {
-    if found.len() == MOST || !node.has_error() {
+    if found.len() == MAX_ERRORS || !node.has_error() {
         return;
     }
     if node.is_error() || node.is_missing() {

@@ -22,7 +22,7 @@ use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::text::{Located, Place, SourceText};
 
 /// Maximum nesting of variables whose values refer to other variables.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 const ENV_PREFIX: &str = "WINIMG_VAR_";
 
 /// Resolves every variable. `root` is the recipe itself, without its includes.
@@ -385,8 +385,8 @@ impl VariableResolver<'_> {
                     let at = find_name_place(&said.place, &other);
                     self.problems.push(Diagnostic::error(fact).at(&at, ""));
                     self.scope.set(&other, None, "");
-                } else if self.stack.len() >= DEEPEST {
-                    let fact = format!("variables are nested more than {DEEPEST} levels deep");
+                } else if self.stack.len() >= MAX_DEPTH {
+                    let fact = format!("variables are nested more than {MAX_DEPTH} levels deep");
                     let at = find_name_place(&said.place, &other);
                     self.problems.push(Diagnostic::error(fact).at(&at, ""));
                     self.scope.set(&other, None, "");

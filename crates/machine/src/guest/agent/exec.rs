@@ -14,7 +14,7 @@ use crate::guest::{GuestCommand, GuestExit, not_ended, not_started, sign_extende
 use winimg_base::error::{Error, Kind, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 pub fn run(
     wire: &mut AgentWire,
@@ -76,7 +76,7 @@ fn start_and_wait(
             return Err(AgentFailure::Late);
         }
         wire.pause(pause)?;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        pause = (pause * 3 / 2).min(MAX_PAUSE);
     }
 }
 

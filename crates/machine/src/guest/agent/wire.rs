@@ -24,7 +24,7 @@ use crate::guest::request;
 use winimg_base::error::{Error, Kind, Result};
 
 /// Maximum length of a reply: 16 MiB each of stdout and stderr in base64, with a margin.
-const LONGEST_REPLY: usize = 64 << 20;
+const MAX_REPLY: usize = 64 << 20;
 /// Limit for the echo of a number before another is sent.
 const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of checking the machine during a blocked read or write.
@@ -353,12 +353,12 @@ impl AgentWire {
                 return Ok(line);
             }
             self.searched = self.buffer.len();
-            if self.buffer.len() > LONGEST_REPLY {
+            if self.buffer.len() > MAX_REPLY {
                 self.buffer.clear();
                 self.searched = 0;
                 return Err(AgentFailure::Broken(
                     Error::new(Kind::Machine, "the guest agent's reply is too long")
-                        .expected(format!("at most {} MiB", LONGEST_REPLY >> 20)),
+                        .expected(format!("at most {} MiB", MAX_REPLY >> 20)),
                 ));
             }
             self.watch()?;

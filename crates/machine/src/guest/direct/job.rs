@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::{
-    CREDENTIAL, DirectGuest, JOB, LEAST_PATIENCE, PATIENCE, RequestFailure, boot_of, explain,
+    CREDENTIAL, DirectGuest, JOB, MIN_TIMEOUT, PATIENCE, RequestFailure, boot_of, explain,
 };
 use crate::guest::output::OutputText;
 use crate::guest::{GuestCommand, GuestExit, GuestFailure, not_ended, not_started, sign_extended};
@@ -18,7 +18,7 @@ use winimg_base::argv;
 use winimg_base::error::{Error, Kind, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 const POLLED: [&str; 7] = ["boot", "known", "ended", "exit", "error", "output", "size"];
 
 pub fn run(
@@ -78,7 +78,7 @@ fn wait(
     let mut pause = FIRST_PAUSE;
     loop {
         // A guest that does not answer at the deadline gets the time of one request.
-        let patience = deadline.max(Instant::now() + LEAST_PATIENCE);
+        let patience = deadline.max(Instant::now() + MIN_TIMEOUT);
         let arguments = [json!(id), json!(offset)];
         let answer = direct.ask("poll", &arguments, &POLLED, patience, CREDENTIAL)?;
         if boot_of(&answer) != direct.boot {
@@ -106,7 +106,7 @@ fn wait(
             return Err(not_ended(command, "it was killed with all its child processes").into());
         }
         direct.pause(pause, deadline)?;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        pause = (pause * 3 / 2).min(MAX_PAUSE);
     }
 }
 

@@ -27,7 +27,7 @@ pub use scripts::{JOB, list_scripts};
 /// Limit for a script or for opening a session, which takes seconds if the guest answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum time for a request just before its deadline.
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit for files, with a margin for a busy guest.
 const FILE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Interval between two attempts to open a session.
@@ -121,7 +121,7 @@ impl DirectGuest {
     /// Tries once to open a session and get an answer; each may take about `left`. Fails if the
     /// machine has a problem.
     pub fn try_open(&mut self, left: Duration) -> Result<OpenAttempt> {
-        let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
+        let patience = left.clamp(MIN_TIMEOUT, PATIENCE);
         match self.try_request("look", &[], &["boot"], patience) {
             Ok(answer) => {
                 self.record_boot(boot_of(&answer));
@@ -195,7 +195,7 @@ impl DirectGuest {
         loop {
             (self.host.check)(false)?;
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
+            let patience = left.clamp(MIN_TIMEOUT, PATIENCE);
             let said = match self.try_request(script, arguments, select, patience) {
                 Ok(answer) => return Ok(answer),
                 Err(SessionFailure::Threw(words)) => return Err(RequestFailure::Threw(words)),

@@ -332,7 +332,7 @@ fn own_network(own: &PrivateNetwork) -> String {
 
 /// Maximum bytes of a forward. QEMU silently truncates longer ones (QEMU: net/slirp.c,
 /// `slirp_config_str`; observed with 7.2).
-const LONGEST_FORWARD: usize = 1023;
+const MAX_FORWARD: usize = 1023;
 
 /// Refuses forwards that QEMU would truncate.
 pub fn check_forwards(network: &NetworkAccess) -> Result<()> {
@@ -341,11 +341,11 @@ pub fn check_forwards(network: &NetworkAccess) -> Result<()> {
     };
     for forward in &own.forwards {
         let found = render_guest_forward(forward).len();
-        if found > LONGEST_FORWARD {
+        if found > MAX_FORWARD {
             let fact = "the command for an address of the clone's network is too long for QEMU";
             return Err(Error::new(Kind::Host, fact)
                 .at(forward.to)
-                .expected(format!("{LONGEST_FORWARD} bytes at most"))
+                .expected(format!("{MAX_FORWARD} bytes at most"))
                 .found(format!("{found} bytes"))
                 .cure("use shorter paths for winimg and for its folder of temporary files"));
         }

@@ -16,7 +16,7 @@ use winimg_base::io::{remove_secrets, spawn};
 /// needs 1 to 2 s.
 pub const PATIENCE: Duration = Duration::from_secs(13);
 /// Maximum length of a side in pixels, for tesseract.
-const LARGEST: usize = 4096;
+const MAX_SIDE: usize = 4096;
 /// Maximum number of lines, and of characters per line, in an error.
 const LINES: usize = 16;
 const LINE: usize = 160;
@@ -105,7 +105,7 @@ fn run(
 /// light.
 fn scale_for_ocr(ppm: &[u8]) -> Option<Vec<u8>> {
     let (width, height, pixels) = split_ppm(ppm)?;
-    let times = (1..=3).rev().find(|n| width.max(height) * n <= LARGEST)?;
+    let times = (1..=3).rev().find(|n| width.max(height) * n <= MAX_SIDE)?;
     let grey: Vec<u8> = pixels
         .as_chunks::<3>()
         .0

@@ -13,7 +13,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::io::write_atomically;
 
 /// Number of pictures kept: enough for the last minutes.
-const KEPT: usize = 30;
+const MAX_PICTURES: usize = 30;
 const TIMES: &str = "times.jsonl";
 /// Picture of a machine that was given up.
 const STOPPED: &str = "stopped.png";
@@ -98,7 +98,7 @@ impl ScreenPictures {
             after: (after.as_secs_f64() * 10.0).round() / 10.0,
             stage: stage.to_string(),
         });
-        while self.entries.len() > KEPT {
+        while self.entries.len() > MAX_PICTURES {
             let old = self.entries.remove(0);
             // Only names of this format: the list could have been written by others.
             if parse_number(&old.file).is_some() || old.file == STOPPED {
@@ -204,7 +204,7 @@ mod tests {
             })
             .collect();
         left.sort();
-        assert_eq!(left.len(), KEPT + 1);
+        assert_eq!(left.len(), MAX_PICTURES + 1);
         assert_eq!(
             (left[0].as_str(), left[29].as_str()),
             ("0005.png", "0034.png")

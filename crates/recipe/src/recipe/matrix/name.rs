@@ -14,7 +14,7 @@ use winimg_base::text::{Located, Place};
 const RECIPE: &str = "recipe";
 
 /// Maximum length; names in Kubernetes and of buckets are derived from it.
-const LONGEST: usize = 63;
+const MAX_NAME_LEN: usize = 63;
 
 const HELP: &str = "it becomes part of file names: use letters, digits, `.`, `-` and `_`, a letter \
                     or digit first and last";
@@ -78,9 +78,10 @@ pub fn check(
     let (fact, help) = if !is_plain {
         let fact = format!("a variant cannot be named \"{text}\"");
         (fact, HELP.to_owned())
-    } else if text.len() > LONGEST {
+    } else if text.len() > MAX_NAME_LEN {
         let fact = format!("the name \"{text}\" has {} characters", text.len());
-        let help = format!("the maximum is {LONGEST}: use shorter names for values of the axes");
+        let help =
+            format!("the maximum is {MAX_NAME_LEN}: use shorter names for values of the axes");
         (fact, help)
     } else if filename::find_fault(text).is_some() {
         let fact = format!("a variant cannot be named \"{text}\"");

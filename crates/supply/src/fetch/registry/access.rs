@@ -18,7 +18,7 @@ use winimg_base::text::Secret;
 const HOLDS: Duration = Duration::from_secs(60);
 
 /// Maximum lifetime of a token.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Authorization of requests to the registry.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl RegistryAccess {
     pub(super) fn of_token(token: &Secret) -> Self {
         Self::Bearer {
             token: token.clone(),
-            until: Instant::now() + LONGEST,
+            until: Instant::now() + MAX_TOKEN_LIFETIME,
         }
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn parse_token(answer: &[u8]) -> Result<RegistryAccess, RegistryError
         .ok_or_else(|| RegistryError::Unexpected("the token answer contains no token".into()))?;
     // Renewed a little before it expires.
     let holds = parse_lifetime(&given.expires_in).unwrap_or(HOLDS);
-    let holds = holds.min(LONGEST);
+    let holds = holds.min(MAX_TOKEN_LIFETIME);
     Ok(RegistryAccess::Bearer {
         token: Secret::new(token),
         until: Instant::now() + holds.saturating_sub(Duration::from_secs(5)),

@@ -134,9 +134,9 @@ fn has_code(envelope: &OciEnvelope, wanted: &[OciErrorCode]) -> bool {
 
 /// Shortens a registry's text to one line of limited length.
 fn shorten(words: &str) -> String {
-    const LONGEST: usize = 300;
+    const MAX_MESSAGE_LEN: usize = 300;
     let words = display_text::sanitize_line(words);
-    match words.char_indices().nth(LONGEST) {
+    match words.char_indices().nth(MAX_MESSAGE_LEN) {
         Some((at, _)) => format!("{}…", &words[..at]),
         None => words,
     }

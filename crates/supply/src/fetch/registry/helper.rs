@@ -20,7 +20,7 @@ const TOKEN: &str = "<token>";
 /// Time limit; a helper may prompt for the password of a keyring.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum size of an answer in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_ANSWER_SIZE: u64 = 1 << 20;
 
 /// The answer of a helper.
 #[derive(Deserialize)]
@@ -59,7 +59,7 @@ pub(super) fn ask(name: &str, server: &str) -> Result<RegistryLogin, String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut answer = Vec::new();
-        let read = stdout.map(|stdout| stdout.take(LONGEST).read_to_end(&mut answer));
+        let read = stdout.map(|stdout| stdout.take(MAX_ANSWER_SIZE).read_to_end(&mut answer));
         // The receiver is gone after the deadline.
         let _ = sender.send(read.and_then(Result::ok).map(|_| answer));
     });
