@@ -23,8 +23,8 @@ pub use self::cache::{
     SharedLayersArgs,
 };
 pub use self::image::{
-    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, InspectArgs, ReportArgs,
-    SignArgs, SigningArgs, TryArgs, VerifyArgs,
+    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, InspectArgs, ReportArgs, SignArgs,
+    SigningArgs, TryArgs, VerifyArgs,
 };
 pub use self::inputs::{
     BundleArgs, FetchArgs, LockArgs, LockFileArgs, NetworkArgs, OutdatedArgs, PinArgs,

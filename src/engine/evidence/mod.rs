@@ -22,7 +22,7 @@ use super::step_log;
 use crate::page::REPORT;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Phase, Sink};
-use winimg_base::io::{create_folders, remove_folder_if_there, write_atomically};
+use winimg_base::io::{create_folders, remove_folder_if_exists, write_atomically};
 use winimg_base::text::Secret;
 use winimg_formats::disk::DiskImage;
 
@@ -87,7 +87,7 @@ pub fn keep(error: Error, scene: &FailureScene, sink: &dyn Sink, cancel: &Cancel
     }
     let failure = scene.output.join(FOLDER);
     // What an earlier build left there must not be taken for this one's.
-    let is_ready = remove_folder_if_there(&failure).and_then(|()| create_folders(&failure));
+    let is_ready = remove_folder_if_exists(&failure).and_then(|()| create_folders(&failure));
     if let Err(e) = is_ready {
         let why = e.problem().in_one_line();
         sink.warn(format!("could not save the diagnostics: {why}"));

@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind};
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::OutputFormat;
 
 /// A finished image, as its manifest lists it.
 pub struct PublishImage {

@@ -89,7 +89,7 @@ impl Publisher {
     fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = runtime::run(&self.cancel, work).flatten();
         ended.map_err(|error| match error.kind() {
-            Kind::Fetch => error.of_kind(Kind::Publish),
+            Kind::Fetch => error.with_kind(Kind::Publish),
             _ => error,
         })
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::host::{CheckState, CheckTopic, HostCheck, HostProblem, HostProgram, OperatingSystem};
 use crate::vm::{HostInspection, HostRequirements};
-use winimg_base::io::without_secrets;
+use winimg_base::io::remove_secrets;
 
 /// QEMU on a host, and the programs beside it.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub fn inspect_host(wanted: &HostInspection<'_>) -> Vec<HostCheck> {
 
 fn probe_qemu_img() -> Option<String> {
     let mut tool = Command::new("qemu-img");
-    without_secrets(&mut tool);
+    remove_secrets(&mut tool);
     let output = tool.arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().next().map(str::to_owned)

@@ -77,7 +77,7 @@ fn prepare_medium(iso: &Path, firmware: Firmware, folder: &Path) -> Result<BootM
             disc: CdImage::raw(iso),
             remark: None,
         }),
-        Firmware::Uefi => iso::without_prompt(iso, &folder.join("install.qcow2")),
+        Firmware::Uefi => iso::overlay_without_prompt(iso, &folder.join("install.qcow2")),
     }
 }
 
