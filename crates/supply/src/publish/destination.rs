@@ -141,7 +141,7 @@ impl Destination {
             Self::Bucket(place) => PublishTarget::Bucket(Arc::new(S3Bucket::new(place, host)?)),
             Self::Ami(place) => PublishTarget::Ami(Arc::new(AmiRegions::new(place, host)?)),
             Self::Blobs(place) => PublishTarget::Blobs(BlobFolder::new(place, host)?),
-            Self::Azure(place) => PublishTarget::Azure(AzureImages::new(place, host)?),
+            Self::Azure(place) => PublishTarget::Azure(Box::new(AzureImages::new(place, host)?)),
             Self::Gcs(place) => PublishTarget::Gcs(Arc::new(GcsFolder::new(place, host)?)),
             Self::Glance(place) => {
                 PublishTarget::Glance(Arc::new(GlanceProject::new(place, host)?))
@@ -182,7 +182,7 @@ pub(super) enum PublishTarget {
     Bucket(Arc<S3Bucket>),
     Ami(Arc<AmiRegions>),
     Blobs(BlobFolder),
-    Azure(AzureImages),
+    Azure(Box<AzureImages>),
     Gcs(Arc<GcsFolder>),
     Glance(Arc<GlanceProject>),
     Vsphere(Arc<VcenterLibrary>),
