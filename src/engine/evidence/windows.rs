@@ -13,10 +13,11 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::gpt::{self, DiskPartition};
 use winimg_formats::disk::{Disk, DiskImage, ntfs};
 use winimg_formats::hive::{Hive, HiveValueData};
+use winimg_machine::vm::symptoms::LogFamily;
 
 use super::diagnosis::{DiskState, PartitionTableState, SetupRegistry, VolumeState};
 use super::files::{LOGS_OF_WINDOWS, TailWriter};
-use super::logs::{self, ANSWER_FILES, KNOWN, LogFamily, OWN_FOLDER, WindowsLog};
+use super::logs::{self, ANSWER_FILES, KNOWN, OWN_FOLDER, WindowsLog};
 use super::redact::{self, Redactor};
 
 /// Maximum size kept of a log; only its end is kept.

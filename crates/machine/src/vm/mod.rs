@@ -5,17 +5,18 @@
 
 pub mod bugcheck;
 pub mod driver;
-mod fuzzy_text;
 mod hardware;
 pub mod hyperv;
 mod image_overlay;
 mod limits;
 mod observation;
+mod purpose;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
 pub mod screen;
 pub mod supervisor;
+pub mod symptoms;
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -51,7 +52,8 @@ pub enum Accel {
 
 /// Supported hypervisors. Each presents different devices to Windows, so their layers cannot be
 /// exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HypervisorKind {
     Qemu,
     HyperV,

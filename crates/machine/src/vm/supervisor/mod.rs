@@ -30,7 +30,8 @@ use self::step_watch::WatchFinding;
 use super::driver::{
     ChannelLink, HaltReason, MachineDriver, MachineOversight, MachineState, MachineStatus,
 };
-use super::observation::{self, MachineObservation, MachinePurpose};
+use super::observation::{self, MachineObservation};
+use super::purpose::MachinePurpose;
 use super::screen::pictures::ScreenPictures;
 use super::screen::{self, ScreenGrid, ocr};
 use super::{HypervisorKind, MachinePlan, StartMode, lock};

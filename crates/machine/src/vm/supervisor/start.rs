@@ -17,7 +17,8 @@ use crate::vm::driver::{
     FirmwareEvent, GuestChannel, MachineOversight, MachineState, MachineStatus,
 };
 use crate::vm::observation::MachineObservation;
-use crate::vm::screen::{ScreenGrid, dialog};
+use crate::vm::screen::ScreenGrid;
+use crate::vm::symptoms;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;
@@ -119,7 +120,7 @@ impl StartWatch {
             Some((read, waits)) if read.is_unchanged(&screen) => *waits,
             _ => {
                 let text = self.supervisor.read(self.picture()).join("\n");
-                let waits = dialog::find(&text).is_some();
+                let waits = symptoms::find_on_screen(&text).is_some();
                 self.read = Some((screen, waits));
                 waits
             }

@@ -12,7 +12,8 @@ use super::disk_space;
 use super::judge::MachineVerdict;
 use crate::vm::HypervisorKind;
 use crate::vm::driver::GuestTimeout;
-use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
+use crate::vm::observation::{MachineObservation, format_time};
+use crate::vm::purpose::MachinePurpose;
 use winimg_base::error::{Error, Kind};
 
 /// Context of a message besides the observations.

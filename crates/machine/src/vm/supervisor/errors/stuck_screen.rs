@@ -1,27 +1,27 @@
 //! Builds the error for a machine that is stuck at a screen, with the likely causes for its phase.
 //!
-//! Pure. A machine of Hyper-V needs no extra drivers or agent, so its causes do not mention them
-//! (Microsoft: Windows Setup log files and event logs; the texts of Setup's dialogs; PowerShell
-//! Direct).
+//! Pure. The causes are rows of the catalogue of symptoms.
 
 use crate::vm::HypervisorKind;
-use crate::vm::observation::{MachineObservation, MachinePurpose, StuckScreen};
+use crate::vm::observation::{MachineObservation, StuckScreen};
+use crate::vm::purpose::MachinePurpose;
+use crate::vm::symptoms::{self, StuckMachine};
 use winimg_base::error::Error;
-
-/// Bytes on the disk that show that an image was being applied; partitions and file systems alone
-/// are far smaller.
-const IMAGE_STARTED: u64 = 64 << 20;
 
 pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Error {
     let (fact, expected) = describe_stuck(seen.purpose, platform);
+    let known = symptoms::find_stuck(&StuckMachine {
+        purpose: seen.purpose,
+        hypervisor: platform,
+        started: seen.started,
+        restarts: seen.restarts,
+        disk_written: seen.disk_written,
+    });
     seen.report_stuck_screen(StuckScreen {
         who: seen.purpose.label(),
         fact,
         expected,
-        causes: match platform {
-            HypervisorKind::Qemu => causes_on_qemu(seen),
-            HypervisorKind::HyperV => causes_on_hyperv(seen),
-        },
+        causes: known.map_or(&[], |row| &row.causes),
     })
 }
 
@@ -58,115 +58,6 @@ fn describe_stuck(
             "Windows is stuck at a screen and no longer accepts sessions",
             ON_HYPERV,
         ),
-    }
-}
-
-fn causes_on_qemu(seen: &MachineObservation) -> &'static [&'static str] {
-    match seen.purpose {
-        MachinePurpose::Install => setup_causes(seen),
-        _ if !seen.started => {
-            &["the boot loader is waiting for input: its variables or files do not fit the disk"]
-        }
-        MachinePurpose::Clone => clone_causes(seen.restarts),
-        MachinePurpose::Steps => &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "an update or a driver is waiting for input after a restart of Windows",
-            "a step stopped the guest agent or removed its driver",
-        ],
-        MachinePurpose::Boot => &[
-            "a stop error (blue screen), or Windows' recovery after one: \
-             the disk's driver does not start",
-            "the guest agent's service QEMU-GA or its driver vioserial does not start",
-        ],
-    }
-}
-
-/// Likely causes for a sealed Windows that does not start: the specialize pass runs before the
-/// first restart, the out-of-box experience and the platform's agent after it (Microsoft: How
-/// configuration passes work).
-fn clone_causes(restarts: u32) -> &'static [&'static str] {
-    match restarts {
-        0 => &[
-            "a stop error (blue screen): \
-             the image has no driver that starts at boot for this controller",
-            "a command of the specialize pass failed or is waiting for input",
-        ],
-        _ => &[
-            "an out-of-box page is waiting for input: the seal's answer file omits its setting, \
-             or the platform's answer file was not found",
-            "the platform's agent or a command of the oobeSystem pass failed \
-             or is waiting for input",
-            "a stop error (blue screen), or Windows' recovery after one",
-        ],
-    }
-}
-
-/// Likely causes for a stopped Setup in this phase, most likely first.
-fn setup_causes(seen: &MachineObservation) -> &'static [&'static str] {
-    if !seen.started && seen.restarts == 0 {
-        return &["the disc's loader is waiting for input, or found no Windows to start"];
-    }
-    match (seen.restarts, seen.disk_written) {
-        (0, 0) => &[
-            "the answer file was not found, or is not valid for this Windows",
-            "the disk was not found: its driver is missing from the answer file's DriverPaths",
-            "DiskConfiguration does not fit the firmware (GPT for UEFI, MBR for BIOS)",
-            "no AcceptEula, or a product key that does not fit the image",
-            "a media driver is missing: the CD is not on AHCI",
-        ],
-        (0, written) if written < IMAGE_STARTED => &[
-            "the image that the answer file names is not in install.wim",
-            "a product key that does not fit the image, or an empty one",
-            "DiskConfiguration failed half-way: a partition too small or a wrong order",
-        ],
-        (0, _) => &[
-            "applying the image failed: the disk is too small, or the medium is damaged",
-            "Server 2025 chose CompactOS (0x80071160): \
-             set <Compact>false</Compact> or use a larger disk",
-        ],
-        (1, _) => &[
-            "a command of the specialize pass failed",
-            "a driver, the computer name or the product key of the specialize pass is wrong",
-        ],
-        _ => &[
-            "an out-of-box page is waiting for input: locale (International-Core) \
-             or the Administrator's password is missing",
-            "an unplanned restart during the specialize or oobeSystem pass",
-            "Windows is installed, but SetupComplete.cmd did not start the guest agent \
-             (driver vioserial, service QEMU-GA)",
-        ],
-    }
-}
-
-fn causes_on_hyperv(seen: &MachineObservation) -> &'static [&'static str] {
-    match (seen.purpose, seen.restarts) {
-        (MachinePurpose::Install, 0) => &[
-            "the firmware found nothing to boot, or the medium's key prompt was missed",
-            "the answer file was not found, or is not valid for this Windows",
-            "DiskConfiguration does not fit the firmware \
-             (GPT for generation 2, MBR for generation 1)",
-            "the image that the answer file names is not in install.wim, \
-             or the product key does not fit it",
-        ],
-        (MachinePurpose::Install, 1) => &[
-            "a command of the specialize pass failed",
-            "the computer name or the product key of the specialize pass is wrong",
-        ],
-        (MachinePurpose::Install, _) => &[
-            "an out-of-box page is waiting for input: locale (International-Core) \
-             or the Administrator's password is missing",
-            "an unplanned restart during the specialize or oobeSystem pass",
-        ],
-        (MachinePurpose::Clone, restarts) => clone_causes(restarts),
-        (MachinePurpose::Boot, _) => &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "firmware or Secure Boot differ from those that Windows was installed with",
-        ],
-        (MachinePurpose::Steps, _) => &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "an update or a driver is waiting for input after a restart of Windows",
-            "a step stopped the service vmicvmsession (Hyper-V PowerShell Direct Service)",
-        ],
     }
 }
 
@@ -246,19 +137,6 @@ mod tests {
         };
         let rendered = stands_still(&blue, HypervisorKind::Qemu).to_string();
         assert!(rendered.contains("| the screen has the colours of a stop error"));
-    }
-
-    #[test]
-    fn each_phase_has_its_own_first_cause() {
-        let firmware = MachineObservation {
-            started: false,
-            ..seen(0, 0)
-        };
-        let phases = [(0, 0), (0, 1), (0, 1 << 30), (1, 1 << 30), (2, 1 << 30)];
-        let phases = phases.map(|(restarts, written)| seen(restarts, written));
-        let first = phases.iter().chain([&firmware]).map(|s| setup_causes(s)[0]);
-        let different: std::collections::BTreeSet<&str> = first.collect();
-        assert_eq!(different.len(), 6);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::blink::BlinkDetector;
 use self::dark_start::DarkStartJudge;
 use crate::vm::driver::{HaltReason, MachineState};
-use crate::vm::observation::MachinePurpose;
+use crate::vm::purpose::MachinePurpose;
 use crate::vm::screen::ScreenGrid;
 
 /// A normal installation restarts 2 to 6 times (WinPE, first boot, OOBE, and restarts for drivers).
