@@ -14,7 +14,7 @@ mod timeline;
 use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{InputProof, ProblemDetails};
+use winimg_base::event::{InputProof, ProblemDetails, Sink};
 use winimg_base::io::write_atomically;
 
 use crate::engine::evidence::{FailureRecord, TraceRecording};
@@ -168,6 +168,13 @@ pub fn read_if_exists(folder: &Path, recording: &TraceRecording) -> Result<Optio
 pub fn write(folder: &Path, to: &Path, recording: &TraceRecording) -> Result<()> {
     let page = page_at(folder, to, recording)?;
     write_atomically(to, page.render().as_bytes())
+}
+
+/// Updates the page of a folder. Failure is only a warning, as the change that it shows has succeeded.
+pub fn update(folder: &Path, recording: &TraceRecording, sink: &dyn Sink) {
+    if let Err(e) = write(folder, &folder.join(REPORT), recording) {
+        sink.warn(format!("cannot write the build's page: {e}"));
+    }
 }
 
 /// Renders the page for the file `to`.

@@ -1,7 +1,7 @@
 //! `winimg verify`: checks that a finished image matches its recipe.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -17,13 +17,12 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{self, FileWithinError};
 use winimg_formats::disk::ntfs::WindowsVolume;
-use winimg_formats::disk::qcow2::Qcow2Disk;
-use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt};
+use winimg_formats::disk::{self, Disk, ImageFormat, gpt};
 use winimg_recipe::plan::StepChecks;
 use winimg_recipe::recipe::ReadOptions;
 use winimg_recipe::recipe::target::{self, TargetSpec};
 
+use super::disk::open_disk;
 use super::documents::{VerifiedFile, VerifyResult};
 use super::{CommandContext, is_record, lock_rule, must_exist, print, print_json, source};
 
@@ -370,33 +369,6 @@ fn open_disks(path: &Path, context: &CommandContext) -> Result<(NamedDisks, Opti
     }
     let (disk, work) = open_disk(path, context)?;
     Ok((Vec::from([(None, disk)]), work))
-}
-
-/// Opens a disk image. Unpacks a compressed qcow2 beside it first, into a folder that is removed on
-/// drop.
-pub fn open_disk(
-    path: &Path,
-    context: &CommandContext,
-) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
-    if ImageFormat::detect(path)? != ImageFormat::Qcow2 {
-        return Ok((disk::open(path, &context.cancel)?, None));
-    }
-    if let Some(disk) = Qcow2Disk::open_uncompressed(DiskImage::from_file(path), &context.cancel)? {
-        return Ok((Box::new(disk), None));
-    }
-    let work = tempfile::Builder::new()
-        .prefix(".winimg-verify-")
-        .tempdir_in(io::folder_of(path))
-        .map_err(|e| Error::io("create a temporary folder next to", path, e))?;
-    let flat: PathBuf = work.path().join("flat.qcow2");
-    context.sink.note(format!("unpacking {}", path.display()));
-    qemu_img::flatten(
-        &qemu_img::QemuImageArg::from_path(path, "qcow2"),
-        &flat,
-        &context.cancel,
-    )?;
-    let disk = Qcow2Disk::open(DiskImage::from_file(&flat), &context.cancel)?;
-    Ok((Box::new(disk), Some(work)))
 }
 
 /// Emits the findings as events and prints the summary; fails if there are errors.

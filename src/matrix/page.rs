@@ -3,12 +3,12 @@
 //! Pure. Text may come from a guest, so it is untrusted and escaped.
 
 use winimg_base::event::FindingSeverity;
-use winimg_base::text::{count, format_duration};
+use winimg_base::text::{count, format_duration, format_size};
 
 use crate::build_report::{BuildReport, BuildState};
 use crate::page::{
-    self, HtmlPage, PageSection, encode_link, escape_html, format_size, render_headed_table,
-    render_prose, to_sentence,
+    self, HtmlPage, PageSection, encode_link, escape_html, render_headed_table, render_prose,
+    to_sentence,
 };
 
 /// The page's name, beside the variants' output folders.

@@ -13,11 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use winimg_base::io;
 
-pub use text::{
-    encode_link, escape_html, format_clock, format_second, format_size, render_prose, sanitize,
-    sanitize_line, to_sentence,
-};
-pub use treemap::{format_difference, render_treemap};
+pub use text::{encode_link, escape_html, format_clock, format_second, render_prose, to_sentence};
+pub use treemap::render_treemap;
 
 /// The page of a build, in its output folder.
 pub const REPORT: &str = "report.html";

@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::{escape_html, format_size, render_prose, wrap_tag};
+use super::{escape_html, render_prose, wrap_tag};
 use crate::usage::{DiskUsage, UsageFolder};
+use winimg_base::text::{format_difference, format_size};
 
 /// Size of the drawing in its own units; on a page it is as wide as the text.
 const WIDTH: f64 = 1000.0;
@@ -326,10 +327,4 @@ fn render_layers(usage: &DiskUsage) -> String {
         return String::new();
     }
     format!("<h3>Growth by layer</h3>\n<table class=\"usage\">\n{head}{rows}</table>\n")
-}
-
-/// `+1.2 GiB`, `−3.0 MiB`
-pub fn format_difference(before: u64, after: u64) -> String {
-    let sign = if after < before { '−' } else { '+' };
-    format!("{sign}{}", format_size(after.abs_diff(before)))
 }

@@ -3,7 +3,8 @@
 use super::super::BuildReport;
 use super::failure::render_log_part;
 use crate::engine::evidence::{DEBUG, FOLDER};
-use crate::page::{format_size, render_definitions, render_table, render_treemap};
+use crate::page::{render_definitions, render_table, render_treemap};
+use winimg_base::text::format_size;
 
 pub fn render_machine(report: &BuildReport) -> String {
     let mut out = render_definitions(&list_facts(report));

@@ -2,11 +2,10 @@
 
 use super::super::{BuildReport, NextStep, ReportTrial, ReportedFinding};
 use crate::page::{
-    escape_html, format_size, render_finding, render_headed_table, render_prose, render_text_block,
-    wrap_tag,
+    escape_html, render_finding, render_headed_table, render_prose, render_text_block, wrap_tag,
 };
 use winimg_base::event::FindingSeverity;
-use winimg_base::text::count;
+use winimg_base::text::{count, format_size};
 
 /// Summarizes the artifacts: `Windows …: 2 artifacts, 12.3 GiB in total.`
 pub fn in_short(report: &BuildReport) -> String {

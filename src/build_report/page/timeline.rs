@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::super::{BuildReport, TimelineRow, TimelineRowKind};
-use crate::page::{escape_html, format_clock, format_size, render_prose, wrap_tag};
-use winimg_base::text::format_duration;
+use crate::page::{escape_html, format_clock, render_prose, wrap_tag};
+use winimg_base::text::{format_duration, format_size};
 
 /// Number of steps up to which all are shown.
 const STEPS: usize = 24;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{CommandContext, targets};
+use super::super::{CommandContext, target_specs};
 use super::properties;
 use crate::cli;
 use crate::record::BuildManifest;
@@ -264,7 +264,7 @@ fn collect_properties(
     if !matches!(destination, Destination::Glance(_)) {
         return Ok(BTreeMap::new());
     }
-    let targets = targets::read_targets(context)?;
+    let targets = target_specs::read_targets(context)?;
     if properties::find_openstack_target(manifest, &targets).is_none() {
         context.sink.warn(
             "the recipe names no OpenStack target: \
