@@ -22,7 +22,7 @@ const CLASSES: [&[u8]; 4] = [
 ];
 
 /// Longest password that Windows accepts in an answer file, in characters.
-const LONGEST: usize = 127;
+const MAX_LENGTH: usize = 127;
 
 /// Generates a password of 24 characters with all four classes, using the operating system's
 /// generator.
@@ -64,8 +64,8 @@ pub fn check(password: &Secret) -> Result<()> {
     let length = text.chars().count();
     let problem = match () {
         () if text.chars().any(char::is_control) => "contains a control character".to_string(),
-        () if !(8..=LONGEST).contains(&length) => {
-            format!("has {length} characters; Windows accepts 8 to {LONGEST}")
+        () if !(8..=MAX_LENGTH).contains(&length) => {
+            format!("has {length} characters; Windows accepts 8 to {MAX_LENGTH}")
         }
         () if used < 3 => {
             format!("has {used} of the four character classes; Windows requires three")

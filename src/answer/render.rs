@@ -17,12 +17,12 @@ use super::{CD_LETTERS, password};
 const RECOVERY_2025: u32 = 1024;
 
 /// Limit per template: handlebars scans from the start for the line of each one.
-const MOST_NAMES: usize = 500;
+const MAX_NAMES: usize = 500;
 
 /// Renders the answer file. It contains the Administrator's password, so it is a [`Secret`].
 pub fn render(template: &SourceText, facts: &AnswerFacts) -> Result<Secret> {
-    if template.text.matches("{{").take(MOST_NAMES + 1).count() > MOST_NAMES {
-        let fact = format!("the answer file template has more than {MOST_NAMES} `{{{{`");
+    if template.text.matches("{{").take(MAX_NAMES + 1).count() > MAX_NAMES {
+        let fact = format!("the answer file template has more than {MAX_NAMES} `{{{{`");
         return Err(Error::new(Kind::Recipe, fact).at(&template.name));
     }
     let mut handlebars = Handlebars::new();

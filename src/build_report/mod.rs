@@ -38,17 +38,17 @@ pub struct BuildReport {
     /// The recipe's name.
     pub recipe: String,
     pub state: BuildState,
-    pub course: Timeline,
+    pub timeline: Timeline,
     /// Evidence of a failed build.
     pub failure: Option<FailureRecord>,
     /// Manifest of a successful build.
     pub built: Option<manifest::BuildManifest>,
-    pub roads: Vec<NextStep>,
+    pub next_steps: Vec<NextStep>,
     pub components: Vec<ReportInput>,
     pub steps: Vec<ReportStep>,
     /// In the order in which they were taken.
     pub screens: Vec<ReportScreen>,
-    pub tries: Vec<ReportTrial>,
+    pub trials: Vec<ReportTrial>,
     /// Disk usage of the finished image.
     pub usage: Option<DiskUsage>,
     /// Files in the output folder with their sizes in bytes.

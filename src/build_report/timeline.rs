@@ -10,7 +10,7 @@ use winimg_base::event::{Event, FindingSeverity, Phase, ProblemDetails};
 use super::{BuildState, ReportInput, ReportStep, ReportStepEnd};
 
 /// Maximum number of rows; older ones are dropped.
-const MOST: usize = 600;
+const MAX_ROWS: usize = 600;
 
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
@@ -293,7 +293,7 @@ impl Timeline {
 
     fn add(&mut self, time: Timestamp, kind: TimelineRowKind, what: String) {
         // Endless restarts must not fill the memory.
-        if self.rows.len() == MOST {
+        if self.rows.len() == MAX_ROWS {
             self.rows.remove(0);
         }
         self.rows.push(TimelineRow {

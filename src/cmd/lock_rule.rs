@@ -20,7 +20,7 @@ use crate::record::{BuildManifest, writer};
 use crate::verify::{VerifyFinding, VerifyReport};
 
 /// Maximum size of a signature, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_SIGNATURE: u64 = 1 << 20;
 
 /// Combines the rules of this host and of the recipe.
 pub fn merge_rules(recipe: &Recipe, context: &CommandContext) -> LockPolicy {
@@ -91,7 +91,7 @@ fn read_demand(signature: &SignatureSpec, file: &LockFile) -> Result<SignatureDe
 fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::open_regular(path)
-        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+        .and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut bytes))
         .map_err(|e| Error::io("read", path, e))?;
     Ok(bytes)
 }

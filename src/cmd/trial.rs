@@ -65,7 +65,7 @@ pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(trial::report_failed(&failed, &folder).mark_reported())
+        Err(trial::failed_trials_error(&failed, &folder).mark_reported())
     }
 }
 

@@ -71,7 +71,7 @@ pub fn try_build(
     for target in request.recipe.named_targets() {
         let image = find_artifact(manifest, &request.output, target)?;
         if !bench.run_trial(target, &image, Some(manifest))?.is_good() {
-            return Err(trial::report_failed(&[target], &folder));
+            return Err(trial::failed_trials_error(&[target], &folder));
         }
         let file = format!("{FOLDER}/{}.json", target.name);
         tries.push(ManifestTrial {

@@ -29,7 +29,7 @@ use super::{CommandContext, is_record, lock_rule, must_exist, print, print_json,
 pub fn run(args: &cli::VerifyArgs, context: &CommandContext) -> Result<()> {
     must_exist(&args.file)?;
     if args.file.is_dir() {
-        return Err(refuse_folder(&args.file));
+        return Err(folder_error(&args.file));
     }
     let is_manifest = is_record(&args.file);
     let key = args
@@ -63,7 +63,7 @@ pub fn run(args: &cli::VerifyArgs, context: &CommandContext) -> Result<()> {
 }
 
 /// Refuses a folder, with the command for the manifest in it.
-fn refuse_folder(folder: &Path) -> Error {
+fn folder_error(folder: &Path) -> Error {
     let manifest = folder.join(writer::MANIFEST);
     let cure = if manifest.is_file() {
         format!("pass its manifest: winimg verify {}", manifest.display())
@@ -379,7 +379,7 @@ fn report_results(reports: &[NamedReport], as_json: bool, context: &CommandConte
         verify::report(report, name, context.sink.as_ref());
         text += &format!("{name}: {}\n", report.summarize());
         if !report.is_good() {
-            bad.get_or_insert_with(|| verify::report_failure(name, &report.summarize()));
+            bad.get_or_insert_with(|| verify::failed_image_error(name, &report.summarize()));
         }
     }
     if as_json {

@@ -22,10 +22,10 @@ pub const REPORT: &str = "report.html";
 const STYLE: &str = include_str!("page.css");
 /// A text with more lines or bytes than this scrolls in its box on some screens (`pre` in
 /// page.css).
-const MANY: usize = 12;
-const LONG: usize = 800;
+const SCROLLED_LINES: usize = 12;
+const SCROLLED_BYTES: usize = 800;
 /// Largest picture embedded in a page, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_PICTURE: u64 = 4 << 20;
 
 /// A section of a page, linked at the top.
 pub struct PageSection {
@@ -109,7 +109,7 @@ pub fn wrap_document(title: &str, head: &str, body: &str) -> String {
 
 /// Renders preformatted text. A box that may scroll is reachable by keyboard.
 pub fn render_text_block(text: &str) -> String {
-    let reach = if text.len() > LONG || text.lines().count() > MANY {
+    let reach = if text.len() > SCROLLED_BYTES || text.lines().count() > SCROLLED_LINES {
         " tabindex=\"0\""
     } else {
         ""
@@ -204,7 +204,7 @@ pub fn render_figure(file: &str, png: Option<&str>, alt: &str, caption: &str) ->
 /// Reads a PNG as base64. Returns `None` if the file does not exist, is no PNG, or is too large to
 /// embed.
 pub fn read_png_base64(path: &Path) -> Option<String> {
-    let bytes = io::read_limited(path, LARGEST).ok()?;
+    let bytes = io::read_limited(path, MAX_PICTURE).ok()?;
     bytes
         .starts_with(b"\x89PNG\r\n\x1a\n")
         .then(|| BASE64.encode(bytes))

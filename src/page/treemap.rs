@@ -17,9 +17,9 @@ const HEIGHT: f64 = 560.0;
 const LABEL: f64 = 20.0;
 const GAP: f64 = 3.0;
 /// A narrower or lower tile is neither divided nor labelled.
-const SMALLEST: f64 = 40.0;
+const MIN_TILE: f64 = 40.0;
 /// Levels of nested folders that are drawn.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 /// Number of colours in the style sheet.
 const COLOURS: usize = 6;
 
@@ -138,7 +138,7 @@ fn render_tiles(
             width: width - 2.0 * GAP,
             height: height - LABEL - GAP,
         };
-        if depth + 1 < DEEPEST && inside.width >= SMALLEST && inside.height >= SMALLEST {
+        if depth + 1 < MAX_DEPTH && inside.width >= MIN_TILE && inside.height >= MIN_TILE {
             // Bytes outside of listed folders keep their share of the area: no tile covers it.
             let listed: u64 = tile.folders.iter().map(|folder| folder.bytes).sum();
             let part = (listed as f64 / tile.bytes as f64).min(1.0);
@@ -181,7 +181,7 @@ fn render_tile(svg: &mut String, path: &str, tile: &TreemapTile<'_>, area: TileA
          <title>{}: {bytes}</title><rect width=\"100%\" height=\"100%\"/>",
         escape_html(path)
     );
-    if width >= SMALLEST && height >= LABEL {
+    if width >= MIN_TILE && height >= LABEL {
         let name = escape_html(tile.name);
         let _ = write!(
             svg,

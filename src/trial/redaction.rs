@@ -23,7 +23,7 @@ const ENCODED: usize = 16;
 /// Minimum length of a base64 line that continues in the next one (RFC 2045: 76, PEM: 64).
 const WHOLE_LINE: usize = 60;
 /// Maximum nesting: a base64 file inside a base64 part.
-const DEEPEST: u32 = 2;
+const MAX_DEPTH: u32 = 2;
 
 /// The byte sequences of the user data that must not be quoted.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub struct UserDataRedactor {
 impl UserDataRedactor {
     pub fn from_user_data(data: &UserData) -> Self {
         let mut hidden = Self::default();
-        hidden.add(data.expose(), DEEPEST);
+        hidden.add(data.expose(), MAX_DEPTH);
         hidden
     }
 

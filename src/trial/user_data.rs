@@ -13,13 +13,13 @@ use winimg_recipe::recipe::target::{MetadataForm, TargetSpec};
 
 /// Cluster API passes user data in a Secret of at most this size (Kubernetes: Secrets, "Restriction
 /// on Secret size").
-const MOST: usize = 1 << 20;
+const MAX_SIZE: usize = 1 << 20;
 /// AWS: EC2 user guide, "Run commands when you launch an EC2 instance with user data input".
 const MOST_OF_EC2: usize = 16 << 10;
 /// Limit in base64 (OpenStack: nova/api/openstack/compute/schemas/servers.py, `user_data`).
-const MOST_OF_NOVA: usize = 65_535;
+const MAX_FOR_NOVA: usize = 65_535;
 /// Microsoft: Custom data and cloud-init on Azure virtual machines.
-const MOST_OF_AZURE: usize = 65_535;
+const MAX_FOR_AZURE: usize = 65_535;
 
 /// The bytes of the user data. Empty if there is none.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct UserData(Vec<u8>);
 
 impl UserData {
     pub fn read(file: &Path) -> Result<Self> {
-        match io::read_argument(file, MOST as u64) {
+        match io::read_argument(file, MAX_SIZE as u64) {
             Ok(data) if data.is_empty() => {
                 let fact = "the user data file is empty";
                 Err(Error::new(Kind::Recipe, fact).at(file.display()))
@@ -37,7 +37,7 @@ impl UserData {
                 let fact = "the user data file is too large";
                 Err(Error::new(Kind::Recipe, fact)
                     .at(file.display())
-                    .expected(format!("at most {MOST} bytes"))
+                    .expected(format!("at most {MAX_SIZE} bytes"))
                     .found("more"))
             }
             Err(e) => Err(Error::io("read the user data", file, e)),
@@ -96,12 +96,12 @@ fn explain_limit(form: MetadataForm, size: usize) -> Option<String> {
         MetadataForm::None => return Some("it does not support user data".into()),
         MetadataForm::Ec2 | MetadataForm::Ec2TokensOptional => (MOST_OF_EC2, ""),
         // Four characters for three bytes, padded.
-        MetadataForm::OpenStack => (MOST_OF_NOVA / 4 * 3, " (65535 characters of base64)"),
-        MetadataForm::Azure => (MOST_OF_AZURE, ""),
+        MetadataForm::OpenStack => (MAX_FOR_NOVA / 4 * 3, " (65535 characters of base64)"),
+        MetadataForm::Azure => (MAX_FOR_AZURE, ""),
         MetadataForm::ConfigDrive
         | MetadataForm::NoCloud
         | MetadataForm::NoCloudUpperCase
-        | MetadataForm::OvfEnvironment => (MOST, ""),
+        | MetadataForm::OvfEnvironment => (MAX_SIZE, ""),
     };
     (size > most).then(|| format!("at most {most} bytes{unit}"))
 }

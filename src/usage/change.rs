@@ -13,7 +13,7 @@ const SHARE: u64 = 50;
 /// Smaller changes are omitted, in bytes.
 const LEAST: u64 = 1 << 20;
 /// Maximum number of changes.
-const MOST: usize = 12;
+const MAX_CHANGES: usize = 12;
 
 /// A folder whose size changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ pub fn compare_folders(before: &UsageFolder, after: &UsageFolder) -> Vec<FolderC
     let least = u128::from((all / SHARE).max(LEAST));
     found.retain(|change| change.difference().unsigned_abs() >= least);
     found.sort_by_key(|change| std::cmp::Reverse(change.difference().unsigned_abs()));
-    found.truncate(MOST);
+    found.truncate(MAX_CHANGES);
     found
 }
 

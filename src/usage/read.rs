@@ -8,7 +8,7 @@ use winimg_formats::disk::{Disk, gpt};
 use super::{DiskUsage, LayerUsage, NtfsMetadataFile, UsageFolder, UsageSchema, compare_folders};
 
 /// Deeper folders are counted in their parent folder.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 /// A listed folder has at least 1/SHARE of the used bytes.
 const SHARE: u64 = 200;
 
@@ -90,7 +90,7 @@ fn prune_tree(usage: &ntfs::VolumeUsage, smallest: u64) -> UsageFolder {
             depths[folder.parent] + 1
         };
         depths.push(depth);
-        let is_listed = depth <= DEEPEST && folder.bytes >= smallest;
+        let is_listed = depth <= MAX_DEPTH && folder.bytes >= smallest;
         nodes.push((index == 0 || is_listed).then(|| UsageFolder {
             name: folder.name.clone(),
             bytes: folder.bytes,

@@ -26,7 +26,7 @@ pub fn render_machine(report: &BuildReport) -> String {
 }
 
 fn list_facts(report: &BuildReport) -> Vec<(&'static str, String)> {
-    let (course, built) = (&report.course, report.built.as_ref());
+    let (timeline, built) = (&report.timeline, report.built.as_ref());
     let tool = built.map(|m| match &m.tool.commit {
         Some(commit) => format!("{} ({commit})", m.tool.version),
         None => m.tool.version.clone(),
@@ -53,10 +53,10 @@ fn list_facts(report: &BuildReport) -> Vec<(&'static str, String)> {
         .map(|remark| ("remark", remark.clone()));
     let recipe = built.map(|m| format!("{}, {}", m.recipe.path, m.recipe.digest));
     let facts = [
-        ("winimg", tool.or_else(|| course.winimg.clone())),
-        ("recipe", recipe.or_else(|| course.recipe_path.clone())),
-        ("Windows", windows.or_else(|| course.media.clone())),
-        ("host", host.or_else(|| course.host.clone())),
+        ("winimg", tool.or_else(|| timeline.winimg.clone())),
+        ("recipe", recipe.or_else(|| timeline.recipe_path.clone())),
+        ("Windows", windows.or_else(|| timeline.media.clone())),
+        ("host", host.or_else(|| timeline.host.clone())),
         ("machine", machine),
         ("targets", built.map(|m| m.targets.join(", "))),
     ];

@@ -11,9 +11,9 @@ use winimg_machine::vm::symptoms::{self, LogFamily};
 use super::logs::{WindowsLog, collect_errors};
 
 /// Maximum number of causes.
-const MOST: usize = 5;
+const MAX_CAUSES: usize = 5;
 /// Number of newest error lines to search: earlier errors are not the cause.
-const NEWEST: usize = 40;
+const MAX_ERROR_LINES: usize = 40;
 
 /// A known cause, with the line that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub fn find_causes(
         .iter()
         .rev()
         .filter(|error| installing || error.log.family != LogFamily::Setup);
-    for error in newest.take(NEWEST) {
+    for error in newest.take(MAX_ERROR_LINES) {
         let source = CauseSource::Log(error.log.path.clone());
         add_cause(&mut found, error.log.family, &source, error.line);
     }
@@ -99,7 +99,7 @@ fn add_cause(
     let Some((rank, symptom)) = symptoms::find_in_line(family, line) else {
         return;
     };
-    if found.len() < MOST && found.iter().all(|(_, c)| c.cause != symptom.cause) {
+    if found.len() < MAX_CAUSES && found.iter().all(|(_, c)| c.cause != symptom.cause) {
         let line = line.trim().trim_start_matches("| ");
         let cause = FailureCause {
             cause: symptom.cause.clone(),

@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Time to drain the pipes after the program has ended.
 const PIPES: Duration = Duration::from_secs(5);
 /// Maximum length of the output in bytes; a signature has about a hundred characters.
-const LONGEST: u64 = 64 << 10;
+const MAX_OUTPUT: u64 = 64 << 10;
 
 pub struct SignProgram(Vec<String>);
 
@@ -171,7 +171,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     thread::spawn(move || {
         let mut kept = Vec::new();
         if let Some(mut pipe) = pipe {
-            let _ = (&mut pipe).take(LONGEST).read_to_end(&mut kept);
+            let _ = (&mut pipe).take(MAX_OUTPUT).read_to_end(&mut kept);
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
         let _ = sender.send(kept);

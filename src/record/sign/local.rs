@@ -25,7 +25,7 @@ const MINISIGN_LENGTH: usize = 158;
 /// Position of scrypt's memory limit; a key that needs more than minisign's own 1 GiB is refused.
 const MINISIGN_MEMORY: std::ops::Range<usize> = 46..54;
 const MINISIGN_CHECKSUM: usize = 126;
-const MOST_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 1 << 30;
 
 pub enum SigningKey {
     Ec(EcKey, EcdsaPublicKey),
@@ -136,7 +136,7 @@ fn parse_minisign(text: &Secret, password: Option<&Secret>) -> Result<SigningKey
         }
         (_, Some(password)) => {
             let memory = bytes[MINISIGN_MEMORY].iter().rev();
-            if memory.fold(0, |sum, b| sum << 8 | u64::from(*b)) > MOST_MEMORY {
+            if memory.fold(0, |sum, b| sum << 8 | u64::from(*b)) > MAX_MEMORY {
                 return Err(Problem::new("needs more than 1 GiB of memory to decrypt"));
             }
             whole

@@ -16,7 +16,7 @@ const VERSIONS: [&str; 3] = ["2009-04-04", "2021-03-23", "latest"];
 
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 /// Maximum lifetime of a token in seconds.
-const LONGEST_TTL: u64 = 21_600;
+const MAX_TTL: u64 = 21_600;
 
 const REGION: &str = "us-east-1";
 const ZONE: &str = "us-east-1a";
@@ -119,7 +119,7 @@ impl Ec2Service {
             return HttpResponse::from_status(403);
         }
         let wanted = request.header(TTL).and_then(|text| text.parse().ok());
-        let Some(seconds) = wanted.filter(|s| (1..=LONGEST_TTL).contains(s)) else {
+        let Some(seconds) = wanted.filter(|s| (1..=MAX_TTL).contains(s)) else {
             return HttpResponse::from_status(400);
         };
         // Only this clone can use it, so it only has to be unique.

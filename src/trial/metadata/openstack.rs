@@ -22,7 +22,7 @@ const VERSIONS: [(&str, &[&str]); 10] = [
 ];
 
 /// Maximum length of an encrypted password: four metadata values of 255 characters.
-const LONGEST_PASSWORD: usize = 4 * 255;
+const MAX_PASSWORD: usize = 4 * 255;
 
 /// Returns a file below `openstack/VERSION/`; `None` if this machine does not have it. `password`
 /// exists only in the service.
@@ -114,9 +114,7 @@ impl OpenStackService {
             ("GET", true) => HttpResponse::ok("text/plain", self.password.clone()),
             ("GET", false) => page,
             ("POST", true) if !self.password.is_empty() => HttpResponse::from_status(409),
-            ("POST", true) if request.body.len() > LONGEST_PASSWORD => {
-                HttpResponse::from_status(400)
-            }
+            ("POST", true) if request.body.len() > MAX_PASSWORD => HttpResponse::from_status(400),
             ("POST", true) => {
                 self.password.clone_from(&request.body);
                 reports.push(CloneReport::EncryptedPassword);

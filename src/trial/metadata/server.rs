@@ -2,8 +2,8 @@
 //! thread for each connection. For each connection of the clone, QEMU starts the program `relay`
 //! and forwards the data to it (`guestfwd` with `cmd:`).
 //!
-//! Rejects requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and
-//! more clients than `MOST_CLIENTS`. Records all requests with their status.
+//! Rejects requests beyond `crate::http`'s limits, clients that take longer than `TIMEOUT`, and
+//! more clients than `MAX_CLIENTS`. Records all requests with their status.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -19,10 +19,10 @@ use crate::http::serve::{self, ConnectionGate, ReceiveError};
 use crate::http::{HttpRequest, HttpResponse};
 
 /// Timeout of a connection. A clone that restarts leaves connections open.
-const PATIENCE: Duration = Duration::from_secs(10);
-const MOST_CLIENTS: usize = 32;
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_CLIENTS: usize = 32;
 /// Maximum number of recorded requests; further ones are only answered.
-const LONGEST_RECORD: usize = 10_000;
+const MAX_RECORD: usize = 10_000;
 
 /// The open sockets, closed and removed on drop.
 pub struct MetadataServer {
@@ -41,7 +41,7 @@ struct MetadataServerState {
 impl MetadataServer {
     /// Creates a socket for each of the service's addresses in `folder`, which must be private.
     pub fn open(service: MetadataService, folder: &Path) -> Result<Self> {
-        Self::with_patience(service, folder, PATIENCE)
+        Self::with_patience(service, folder, TIMEOUT)
     }
 
     /// Opens the sockets with another timeout, for tests.
@@ -71,7 +71,7 @@ impl MetadataServer {
             std::thread::Builder::new()
                 .name("metadata".into())
                 .spawn(move || {
-                    let clients = ("metadata client", MOST_CLIENTS);
+                    let clients = ("metadata client", MAX_CLIENTS);
                     serve::serve_connections(listener.incoming(), &gate, clients, move |stream| {
                         handle_connection(stream, endpoint, &open);
                     });
@@ -131,7 +131,7 @@ fn handle_connection(
         Err(ReceiveError::Gone) => return,
     };
     let mut asked = lock(&open.asked);
-    if asked.len() < LONGEST_RECORD {
+    if asked.len() < MAX_RECORD {
         asked.push(MetadataRequest {
             seconds: open.began.elapsed().as_secs_f64(),
             address: endpoint.address().to_string(),

@@ -46,7 +46,7 @@ const ROWS: [CloneRow; 9] = [
     }),
 ];
 /// Maximum number of the agent's errors in the table; the result has more.
-const MOST_ERRORS: usize = 5;
+const MAX_ERRORS: usize = 5;
 
 pub fn render_clones(trial: &TrialResult, pictures: &ScreenImages) -> String {
     if trial.clones.is_empty() {
@@ -262,7 +262,7 @@ fn render_agent(agent: &Option<CloudbaseInitState>) -> Vec<String> {
     }));
     let errors = logs.flat_map(|log| &log.runs).flat_map(|run| &run.errors);
     let errors: Vec<&String> = errors.collect();
-    let last = &errors[errors.len().saturating_sub(MOST_ERRORS)..];
+    let last = &errors[errors.len().saturating_sub(MAX_ERRORS)..];
     lines.extend(last.iter().map(|error| format!("error: {error}")));
     lines
 }

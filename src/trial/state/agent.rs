@@ -8,7 +8,7 @@ use super::user_data::UserDataLogParser;
 use super::{AgentRun, RunEnd};
 
 /// Maximum number of kept errors of one run, the last ones.
-const MOST_ERRORS: usize = 20;
+const MAX_ERRORS: usize = 20;
 
 /// The options of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn note(line: &AgentLogLine<'_>, run: &mut AgentRun) {
         if !repeats {
             run.errors.push(format!("{}: {message}", line.module));
         }
-        let too_many = run.errors.len().saturating_sub(MOST_ERRORS);
+        let too_many = run.errors.len().saturating_sub(MAX_ERRORS);
         run.errors.drain(..too_many);
     }
 }

@@ -46,7 +46,7 @@ const CLOUDBASE_KEYS: [RegistryKey; 2] = [
 /// PLUGIN_EXECUTION_DONE
 const PLUGIN_DONE: u32 = 1;
 /// Maximum key depth of an instance: each slash in its ID creates a nested key.
-const DEEPEST_INSTANCE: u32 = 8;
+const MAX_INSTANCE_DEPTH: u32 = 8;
 /// Setup's logs, those with only errors first.
 const SETUP_LOGS: [&str; 4] = [
     r"Windows\Panther\setuperr.log",
@@ -58,8 +58,8 @@ const SETUP_LOGS: [&str; 4] = [
 const LAST_LINES: usize = 5;
 /// Maximum number of kept error lines of a log.
 const LAST_ERRORS: usize = 10;
-const LONGEST_LOG: u64 = 64 << 20;
-const LONGEST_FILE: u64 = 1 << 20;
+const MAX_LOG: u64 = 64 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// Reads the state from a disk that is not in use. Fails if the disk is unreadable or has no
 /// Windows; other facts that cannot be read are unknown.
@@ -117,7 +117,7 @@ fn read_hardware(image: &InspectedImage<'_>) -> CheckResult<DetectedHardware> {
 fn setup_logs(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneLogEnd>> {
     let mut ends = Vec::new();
     for path in SETUP_LOGS {
-        let Some(text) = read_text(image, &format!(r"C:\{path}"), LONGEST_LOG)? else {
+        let Some(text) = read_text(image, &format!(r"C:\{path}"), MAX_LOG)? else {
             continue;
         };
         let log = WindowsLog {
@@ -204,7 +204,7 @@ fn sshd_state(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
         return Ok(None);
     }
     // Without a file, sshd creates Microsoft's default.
-    let config = read_text(image, &format!(r"{SSH}\sshd_config"), LONGEST_FILE)?;
+    let config = read_text(image, &format!(r"{SSH}\sshd_config"), MAX_FILE)?;
     Ok(Some(SshdState {
         host_keys,
         administrators: config.map_or(AdministratorKeysFile::Machine, |text| {
@@ -269,7 +269,7 @@ fn cloudbase_init(image: &InspectedImage<'_>) -> CheckResult<Option<CloudbaseIni
 
 fn agent_settings(image: &InspectedImage<'_>, name: &str) -> CheckResult<Option<AgentSettings>> {
     let path = format!(r"{CLOUDBASE_INIT}\conf\{name}.conf");
-    let text = read_text(image, &path, LONGEST_FILE)?;
+    let text = read_text(image, &path, MAX_FILE)?;
     Ok(text.map(|text| AgentSettings::parse(&text)))
 }
 
@@ -288,7 +288,7 @@ fn agent_log(
     let path = settings
         .unwrap_or_default()
         .log(&folder, &format!("{name}.log"));
-    let Some(text) = read_text(image, &path, LONGEST_LOG)? else {
+    let Some(text) = read_text(image, &path, MAX_LOG)? else {
         return Ok(None);
     };
     Ok(Some(AgentLog {
@@ -302,7 +302,7 @@ fn plugin_states(image: &InspectedImage<'_>) -> CheckResult<Vec<PluginState>> {
     let mut states = Vec::new();
     for root in &CLOUDBASE_KEYS {
         if let Some(key) = image.open_key(root)? {
-            collect_plugins(&key, "", DEEPEST_INSTANCE, &mut states)?;
+            collect_plugins(&key, "", MAX_INSTANCE_DEPTH, &mut states)?;
         }
     }
     Ok(states)
@@ -336,7 +336,7 @@ fn collect_plugins(
 }
 
 fn key_lines(image: &InspectedImage<'_>, path: &str) -> CheckResult<Vec<String>> {
-    let text = read_text(image, path, LONGEST_FILE)?;
+    let text = read_text(image, path, MAX_FILE)?;
     Ok(text.map(|text| sshd::parse_keys(&text)).unwrap_or_default())
 }
 

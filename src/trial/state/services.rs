@@ -12,7 +12,7 @@ use crate::verify::{CheckResult, InspectedImage, VerifyFinding};
 
 const SERVICES: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services");
 const LOG: &str = r"C:\Windows\System32\winevt\Logs\System.evtx";
-const LONGEST: u64 = 256 << 20;
+const MAX_LOG: u64 = 256 << 20;
 const MANAGER: &str = "Service Control Manager";
 /// Events of failed services, with the index of the service's name in their data.
 const FAILURES: [(u32, usize); 9] = [
@@ -37,7 +37,7 @@ struct ServiceKey {
 }
 
 pub fn read(image: &InspectedImage<'_>) -> CheckResult<Vec<ServiceFailure>> {
-    let Some(bytes) = image.volume.read(LOG, LONGEST)? else {
+    let Some(bytes) = image.volume.read(LOG, MAX_LOG)? else {
         return Err(VerifyFinding::unknown(format!("{LOG} is missing")));
     };
     let log = EventLog::parse(&bytes)?;

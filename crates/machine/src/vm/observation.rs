@@ -75,7 +75,7 @@ impl MachineObservation {
 
     /// Builds the error for a machine that is stuck at a screen. A known dialog is named if its
     /// text could be read.
-    pub fn report_stuck_screen(&self, at: StuckScreen<'_>) -> Error {
+    pub fn stuck_screen_error(&self, at: StuckScreen<'_>) -> Error {
         let known = symptoms::find_on_screen(&self.text.join("\n"));
         let fact = match &known {
             Some(KnownScreen::Dialog(dialog)) => format!("{} stopped: {}", at.who, dialog.name),
@@ -133,7 +133,7 @@ pub fn format_time(time: Duration) -> String {
 }
 
 /// Builds the error for a crashed kernel.
-pub fn report_crash(panic: &KernelCrash, seen: &MachineObservation) -> Error {
+pub fn crash_error(panic: &KernelCrash, seen: &MachineObservation) -> Error {
     let fact = match panic.describe() {
         Some(words) => format!("Windows crashed with the stop error {words}"),
         None => "Windows crashed with a stop error".to_string(),
@@ -184,7 +184,7 @@ mod tests {
             parameters: vec![0xffff_f88a_0000_1000, 0xc000_0034, 0, 0],
         };
         assert_eq!(
-            report_crash(&panic, &seen(&[])).to_string(),
+            crash_error(&panic, &seen(&[])).to_string(),
             "Windows crashed with the stop error INACCESSIBLE_BOOT_DEVICE (0x7B)\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \
@@ -203,7 +203,7 @@ mod tests {
     fn without_registers_the_screen_names_the_code() {
         let screen = seen(&["Stop code: UNMOUNTABLE BOOT VOLUME"]);
         assert_eq!(
-            report_crash(&KernelCrash::default(), &screen).to_string(),
+            crash_error(&KernelCrash::default(), &screen).to_string(),
             "Windows crashed with a stop error\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \

@@ -128,7 +128,7 @@ impl Supervisor {
         let stage = self.purpose().label();
         match halt {
             HaltReason::DiskFull => disk_space::write_failed(self.disk_folder()),
-            HaltReason::Crash(panic) => observation::report_crash(panic, &self.last_look(stage)),
+            HaltReason::Crash(panic) => observation::crash_error(panic, &self.last_look(stage)),
             HaltReason::Hypervisor(fault, words) => {
                 self.driver
                     .describe_halt(*fault, words, &|| self.last_look(stage))
