@@ -26,7 +26,7 @@ fn details() -> ProblemDetails {
     }
 }
 
-fn course() -> Timeline {
+fn timeline() -> Timeline {
     Timeline {
         recipe_path: Some(hostile()),
         line: Some(hostile()),
@@ -57,7 +57,7 @@ fn story() -> BuildReport {
     BuildReport {
         recipe: hostile(),
         state: BuildState::Failed(Box::new(details())),
-        course: course(),
+        timeline: timeline(),
         failure: Some(FailureRecord {
             error: fault,
             next: hostile(),
@@ -66,7 +66,7 @@ fn story() -> BuildReport {
             logs: vec![("a\"><b>.log".into(), hostile(), true)],
             ..FailureRecord::default()
         }),
-        roads: vec![NextStep {
+        next_steps: vec![NextStep {
             title: "Azure",
             commands: hostile(),
         }],
@@ -94,7 +94,7 @@ fn story() -> BuildReport {
             stage: Some(hostile()),
             ..ReportScreen::default()
         }],
-        tries: vec![ReportTrial {
+        trials: vec![ReportTrial {
             target: hostile(),
             outcome: hostile(),
             summary: hostile(),

@@ -64,8 +64,8 @@ pub fn check_contract(
     let has_drivers = roots.any(has_driver_paths);
     let needs_drivers = recipe.machine.disk_bus == DiskBus::Virtio
         && platform.is_none_or(|platform| platform.spec().needs_virtio);
-    let stage = (!has_stage).then(|| report_missing_stage(root, own));
-    let driver = (needs_drivers && !has_drivers).then(|| report_missing_driver(root, own));
+    let stage = (!has_stage).then(|| missing_stage_error(root, own));
+    let driver = (needs_drivers && !has_drivers).then(|| missing_driver_error(root, own));
     Ok(stage.into_iter().chain(driver).collect())
 }
 
@@ -114,7 +114,7 @@ fn has_driver_paths(root: Node) -> bool {
         .any(|item| find_text(item, "Path").is_some_and(|path| !path.is_empty()))
 }
 
-fn report_missing_stage(root: Node, own: &Located<PathBuf>) -> Diagnostic {
+fn missing_stage_error(root: Node, own: &Located<PathBuf>) -> Diagnostic {
     let fact = format!(
         "nothing in {} runs winimg's \\winimg\\stage.cmd in the specialize pass: no guest agent \
          would start, and the build could not reach Windows",
@@ -161,7 +161,7 @@ fn render_stage_block(root: Node) -> String {
     )
 }
 
-fn report_missing_driver(root: Node, own: &Located<PathBuf>) -> Diagnostic {
+fn missing_driver_error(root: Node, own: &Located<PathBuf>) -> Diagnostic {
     let fact = format!(
         "{} names no driver folder in the windowsPE pass: Windows Setup would not see the \
          machine's virtio disk",

@@ -57,7 +57,7 @@ pub fn build_disc(
         let agent = medium
             .find(AGENT)?
             .filter(|e| !e.is_dir)
-            .ok_or_else(|| report_wrong_medium(medium))?;
+            .ok_or_else(|| wrong_medium_error(medium))?;
         tree.add(
             format!("winimg/{AGENT_NAME}"),
             DiscSource::Medium(medium.open_file(&agent)),
@@ -116,7 +116,7 @@ fn find_own_folder(own: &Path, name: &str, release: WindowsRelease) -> Option<st
 
 fn read_own_files(folder: &Path) -> Result<DriverFiles> {
     let chosen = driver::in_folder(folder, driver::is_here)?
-        .map_err(|faults| report_incomplete(faults, folder.display().to_string()))?;
+        .map_err(|faults| incomplete_package_error(faults, folder.display().to_string()))?;
     Ok(DriverFiles::from_packages(chosen, |path| {
         Some(DiscSource::Path(folder.join(path)))
     }))
@@ -139,13 +139,13 @@ fn find_virtio_files(
     };
     let folder = driver::format_medium_folder(name, facts.release);
     let Some(found) = driver::on_medium(medium, &folder)? else {
-        return Err(report_missing_driver(medium, name, facts, &folder));
+        return Err(missing_driver_error(medium, name, facts, &folder));
     };
     let place = format!("{}:{folder}", medium.path.display());
     let chosen = found
         .packages
         .clone()
-        .map_err(|faults| report_incomplete(faults, place))?;
+        .map_err(|faults| incomplete_package_error(faults, place))?;
     Ok(DriverFiles::from_packages(chosen, |path| {
         Some(DiscSource::Medium(
             medium.open_file(found.find_entry(path)?),
@@ -155,13 +155,13 @@ fn find_virtio_files(
 
 /// Reports an incomplete package: Setup would silently ignore a driver folder without an INF and
 /// fail on one with a missing file.
-fn report_incomplete(faults: Vec<DriverPackageFault>, place: String) -> Error {
+fn incomplete_package_error(faults: Vec<DriverPackageFault>, place: String) -> Error {
     Error::from_problem(Kind::Recipe, driver::merge_faults(faults)).at(place)
 }
 
 /// Lists the drivers that the medium has for this release. Suggests none that the recipe already
 /// requests.
-fn report_missing_driver(medium: &Medium, name: &str, facts: &AnswerFacts, folder: &str) -> Error {
+fn missing_driver_error(medium: &Medium, name: &str, facts: &AnswerFacts, folder: &str) -> Error {
     let release = facts.release;
     let wanted = release.virtio_folder();
     let mut there = Vec::new();
@@ -204,7 +204,7 @@ fn report_missing_driver(medium: &Medium, name: &str, facts: &AnswerFacts, folde
     }
 }
 
-fn report_wrong_medium(medium: &Medium) -> Error {
+fn wrong_medium_error(medium: &Medium) -> Error {
     Error::new(
         Kind::Unproved,
         format!("this is not a virtio-win medium: it has no {AGENT}"),

@@ -14,7 +14,7 @@ mod timeline;
 use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{InputProof, ProblemDetails};
+use winimg_base::event::{InputProof, ProblemDetails, Sink};
 use winimg_base::io::write_atomically;
 
 use crate::engine::evidence::{FailureRecord, TraceRecording};
@@ -38,17 +38,17 @@ pub struct BuildReport {
     /// The recipe's name.
     pub recipe: String,
     pub state: BuildState,
-    pub course: Timeline,
+    pub timeline: Timeline,
     /// Evidence of a failed build.
     pub failure: Option<FailureRecord>,
     /// Manifest of a successful build.
     pub built: Option<manifest::BuildManifest>,
-    pub roads: Vec<NextStep>,
+    pub next_steps: Vec<NextStep>,
     pub components: Vec<ReportInput>,
     pub steps: Vec<ReportStep>,
     /// In the order in which they were taken.
     pub screens: Vec<ReportScreen>,
-    pub tries: Vec<ReportTrial>,
+    pub trials: Vec<ReportTrial>,
     /// Disk usage of the finished image.
     pub usage: Option<DiskUsage>,
     /// Files in the output folder with their sizes in bytes.
@@ -168,6 +168,13 @@ pub fn read_if_exists(folder: &Path, recording: &TraceRecording) -> Result<Optio
 pub fn write(folder: &Path, to: &Path, recording: &TraceRecording) -> Result<()> {
     let page = page_at(folder, to, recording)?;
     write_atomically(to, page.render().as_bytes())
+}
+
+/// Updates the page of a folder. Failure is only a warning, as the change that it shows has succeeded.
+pub fn update(folder: &Path, recording: &TraceRecording, sink: &dyn Sink) {
+    if let Err(e) = write(folder, &folder.join(REPORT), recording) {
+        sink.warn(format!("cannot write the build's page: {e}"));
+    }
 }
 
 /// Renders the page for the file `to`.

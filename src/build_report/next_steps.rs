@@ -22,21 +22,24 @@ pub struct NextStep {
 pub fn list_next_steps(manifest: &BuildManifest) -> Vec<NextStep> {
     let named: Vec<NextStep> = TEMPLATES
         .iter()
-        .filter(|road| manifest.targets.iter().any(|name| name == road.target))
-        .filter_map(|road| fill_template(road, manifest))
+        .filter(|template| manifest.targets.iter().any(|name| name == template.target))
+        .filter_map(|template| fill_template(template, manifest))
         .collect();
     if named.is_empty() {
         TEMPLATES
             .iter()
-            .filter_map(|road| fill_template(road, manifest))
+            .filter_map(|template| fill_template(template, manifest))
             .collect()
     } else {
         named
     }
 }
 
-fn fill_template(road: &CommandTemplate, manifest: &BuildManifest) -> Option<NextStep> {
-    let artifact = manifest.artifacts.iter().find(|a| a.kind == road.kind)?;
+fn fill_template(template: &CommandTemplate, manifest: &BuildManifest) -> Option<NextStep> {
+    let artifact = manifest
+        .artifacts
+        .iter()
+        .find(|a| a.kind == template.kind)?;
     let machine = manifest.machine.as_ref();
     let firmware = machine.map_or(Firmware::Uefi, |machine| machine.firmware);
     let generation = match firmware {
@@ -52,8 +55,8 @@ fn fill_template(road: &CommandTemplate, manifest: &BuildManifest) -> Option<Nex
         "firmware": firmware.as_str(),
     });
     Some(NextStep {
-        title: road.title,
-        commands: render(road.commands, &values),
+        title: template.title,
+        commands: render(template.commands, &values),
     })
 }
 
@@ -116,10 +119,10 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_same_commands() {
-        for road in TEMPLATES {
-            let page = PAGES.iter().find(|(target, ..)| *target == road.target);
-            let (_, name, page) = page.expect(road.target);
-            let ending = match road.kind {
+        for template in TEMPLATES {
+            let page = PAGES.iter().find(|(target, ..)| *target == template.target);
+            let (_, name, page) = page.expect(template.target);
+            let ending = match template.kind {
                 "ami" => ".ami/import-image.json",
                 "box_hyperv" => "-hyperv.box",
                 "box_libvirt" => "-libvirt.box",
@@ -130,9 +133,9 @@ mod tests {
                 "name": name, "file": format!("{name}{ending}"), "size": "80Gi",
                 "generation": "V2", "firmware": "uefi",
             });
-            for line in render(road.commands, &values).lines() {
+            for line in render(template.commands, &values).lines() {
                 let is_it = |l: &str| l.trim_start_matches("$ ").trim() == line.trim();
-                assert!(page.lines().any(is_it), "{}: {line}", road.target);
+                assert!(page.lines().any(is_it), "{}: {line}", template.target);
             }
         }
     }

@@ -36,13 +36,13 @@ const MAX_FILES: usize = 400;
 
 /// Reads the report for the page `to`.
 pub fn read_report(folder: &Path, to: &Path, recording: &TraceRecording) -> Result<BuildReport> {
-    let course = read_timeline(folder, recording)?;
-    let manifest = read_manifest(folder, &course)?;
-    if course.is_none() && manifest.is_none() {
+    let timeline = read_timeline(folder, recording)?;
+    let manifest = read_manifest(folder, &timeline)?;
+    if timeline.is_none() && manifest.is_none() {
         return Err(no_records(folder));
     }
-    let course = course.unwrap_or_default();
-    let state = match (&course.state, &manifest) {
+    let timeline = timeline.unwrap_or_default();
+    let state = match (&timeline.state, &manifest) {
         // A build writes its manifest last.
         (BuildState::Open, Some(_)) => BuildState::Built,
         (state, _) => state.clone(),
@@ -50,21 +50,21 @@ pub fn read_report(folder: &Path, to: &Path, recording: &TraceRecording) -> Resu
     let built = manifest.filter(|_| state == BuildState::Built);
     let failure = match &state {
         BuildState::Failed(_) => {
-            FailureRecord::read(folder).filter(|f| is_of(&course, &f.failed_at))
+            FailureRecord::read(folder).filter(|f| is_of(&timeline, &f.failed_at))
         }
         _ => None,
     };
-    let tries = read_trials(folder, &course, built.as_ref());
-    let steps = merge_steps(folder, &course, built.as_ref(), recording);
+    let trials = read_trials(folder, &timeline, built.as_ref());
+    let steps = merge_steps(folder, &timeline, built.as_ref(), recording);
     let named = [
         built.as_ref().map(|m| m.recipe.name.clone()),
         failure.as_ref().map(|f| f.recipe.clone()),
-        course.name.clone(),
+        timeline.name.clone(),
     ];
     let recipe = named.into_iter().flatten().next();
     Ok(BuildReport {
         recipe: recipe.unwrap_or_else(|| "an image".into()),
-        roads: built
+        next_steps: built
             .as_ref()
             .map(next_steps::list_next_steps)
             .unwrap_or_default(),
@@ -75,25 +75,25 @@ pub fn read_report(folder: &Path, to: &Path, recording: &TraceRecording) -> Resu
         }),
         components: match &built {
             Some(manifest) => manifest.inputs.iter().map(Into::into).collect(),
-            None => course.components.clone(),
+            None => timeline.components.clone(),
         },
         screens: read_screens(folder),
         files: list_files(folder),
         base: compute_base(folder, to),
         state,
-        course,
+        timeline,
         failure,
         built,
         steps,
-        tries,
+        trials,
     })
 }
 
 /// Returns true if a record of this time is not older than the build's first event. A manifest has
 /// whole seconds.
-fn is_of(course: &Timeline, moment: &str) -> bool {
+fn is_of(timeline: &Timeline, moment: &str) -> bool {
     let moment: Option<Timestamp> = moment.parse().ok();
-    match (moment, course.began) {
+    match (moment, timeline.began) {
         (Some(moment), Some(began)) => moment.as_second() >= began.as_second(),
         (_, began) => began.is_none(),
     }
@@ -107,21 +107,21 @@ fn read_timeline(folder: &Path, recording: &TraceRecording) -> Result<Option<Tim
     let bytes =
         io::read_limited(&found, io::limit::RECORD).map_err(|e| Error::io("read", &path, e))?;
     let text = recording.redact(&String::from_utf8_lossy(&bytes));
-    let mut course = Timeline::default();
+    let mut timeline = Timeline::default();
     for EventLine { time, event } in
         stream::parse_stream(&text).map_err(|e| e.at(path.display()))?
     {
-        course.handle(time, &event);
+        timeline.handle(time, &event);
     }
-    Ok(Some(course))
+    Ok(Some(timeline))
 }
 
-fn read_manifest(folder: &Path, course: &Option<Timeline>) -> Result<Option<BuildManifest>> {
+fn read_manifest(folder: &Path, timeline: &Option<Timeline>) -> Result<Option<BuildManifest>> {
     let Some(path) = find_record(folder, writer::MANIFEST)? else {
         return Ok(None);
     };
     let manifest = BuildManifest::read(&path)?;
-    let is_current = course
+    let is_current = timeline
         .as_ref()
         .is_none_or(|c| c.unchanged || is_of(c, &manifest.finished));
     Ok(is_current.then_some(manifest))
@@ -157,7 +157,7 @@ fn names_below(folder: &Path, below: &str) -> Vec<String> {
 /// only in the manifest.
 fn merge_steps(
     folder: &Path,
-    course: &Timeline,
+    timeline: &Timeline,
     built: Option<&BuildManifest>,
     recording: &TraceRecording,
 ) -> Vec<ReportStep> {
@@ -166,7 +166,7 @@ fn merge_steps(
         Some(manifest) => (1..)
             .zip(&manifest.steps)
             .map(|(number, step)| {
-                let known = course.steps.iter().find(|s| s.number == number);
+                let known = timeline.steps.iter().find(|s| s.number == number);
                 ReportStep {
                     number,
                     name: step.name.clone(),
@@ -184,7 +184,7 @@ fn merge_steps(
                 }
             })
             .collect(),
-        None => course.steps.clone(),
+        None => timeline.steps.clone(),
     };
     for step in &mut steps {
         let prefix = format!("{:02}-", step.number);
@@ -202,7 +202,7 @@ fn merge_steps(
 
 fn read_trials(
     folder: &Path,
-    course: &Timeline,
+    timeline: &Timeline,
     built: Option<&BuildManifest>,
 ) -> Vec<ReportTrial> {
     let mut tried: Vec<ReportTrial> = names_below(folder, "try")
@@ -213,7 +213,7 @@ fn read_trials(
             let trial: TrialResult = serde_json::from_str(&text).ok()?;
             let is_ours = match (built, &trial.image.sha256) {
                 (Some(m), Some(sha256)) => m.artifacts.iter().any(|a| a.sha256 == *sha256),
-                _ => is_of(course, &trial.finished),
+                _ => is_of(timeline, &trial.finished),
             };
             let page = format!("try/{}.html", trial.target);
             is_ours.then(|| ReportTrial {

@@ -8,12 +8,12 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::answer;
+use crate::build_report::{self, REPORT};
 use crate::cli;
 use crate::engine::console::BuildConsole;
 use crate::engine::earlier;
 use crate::engine::pause::{self, BuildPauses, PauseOptions};
 use crate::engine::{self, BuildRequest, EngineOutcome, FinishedBuild, ScratchDirs};
-use crate::page::REPORT;
 use crate::record::sign::{SignOptions, Signers};
 use crate::record::{self, BuildManifest, manifest};
 use crate::report::{JsonLines, SinkGroup};
@@ -30,8 +30,8 @@ use winimg_supply::store::Store;
 
 use super::recipe::RecipePurpose;
 use super::{
-    CommandContext, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign,
-    source, trial,
+    CommandContext, documents, hypervisor, print, print_json, recipe, shared_cache, signers,
+    source, trial_runner,
 };
 
 pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
@@ -100,7 +100,7 @@ pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
     );
     // Keep the report of the build that produced these files; a no-op build has nothing to add.
     if !unchanged || !output.join(REPORT).exists() {
-        report::update_page(output, context);
+        build_report::update(output, &context.recording, context.sink.as_ref());
     }
     concluded.map(|_| ())
 }
@@ -121,7 +121,8 @@ fn finish_build(
         EngineOutcome::Built(built) => {
             let mut manifest = record::writer::build_manifest(request, recording, &built);
             if args.tries {
-                manifest.tries = trial::try_build(args, request, hypervisor, &manifest, context)?;
+                manifest.tries =
+                    trial_runner::try_build(args, request, hypervisor, &manifest, context)?;
                 manifest.finished = manifest::format_rfc3339(SystemTime::now());
             }
             let mut records = write_records(request, recording, &built, &manifest)?;
@@ -187,17 +188,17 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let configured = context.host.said.builder_id.as_deref();
     let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
-    let signing = sign::collect_options(&args.sign, context);
+    let signing = signers::collect_options(&args.sign, context);
     let signers = Signers::open(&signing, &context.cancel)?;
     let mut fetch = opened.fetch_options(&args.network, context);
     fetch.shared = shared_cache::open_for_layers(&args.shared, fetch.offline, context)?;
-    let fixed_epoch = sign::read_fixed_epoch()?;
+    let fixed_epoch = signers::read_fixed_epoch()?;
     let epoch = fixed_epoch.unwrap_or_else(|| jiff::Timestamp::now().as_second());
     pause_options(args, context).check(&opened.plan)?;
     hypervisor::check_recipe(platform, &opened.recipe, context)?;
     let store = super::open_store(context)?;
     if args.tries {
-        trial::can_be_tried(&opened.recipe, platform)?;
+        trial_runner::can_be_tried(&opened.recipe, platform)?;
     }
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     let needs = (&opened.recipe.machine).into();

@@ -19,8 +19,8 @@ use winimg_supply::store::{
     format_span, sum_sizes,
 };
 
-use super::inputs::render_table;
 use super::{CommandContext, hypervisor, open_store, print, print_json, recipe};
+use crate::report::render_table;
 
 /// Maximum size of a container image's manifest, in bytes.
 const MANIFEST: u64 = 4 << 20;

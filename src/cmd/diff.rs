@@ -11,7 +11,8 @@ use crate::verify::InspectedImage;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-use super::{CommandContext, is_record, must_exist, print, print_json, verify};
+use super::disk::open_disk;
+use super::{CommandContext, is_record, must_exist, print, print_json};
 
 /// Exit status if the two differ (docs/exit-status.md).
 const DIFFERENT: u8 = 12;
@@ -53,7 +54,7 @@ fn read_side(path: &Path, context: &CommandContext) -> Result<DiffSide> {
                 .transpose()?,
         });
     }
-    let (disk, _work) = verify::open_disk(path, context)?;
+    let (disk, _work) = open_disk(path, context)?;
     let image = InspectedImage::open(disk.as_ref()).map_err(|e| e.at(path.display()))?;
     let facts = diff::disk::collect_facts(&image).map_err(|finding| {
         Error::new(Kind::Verify, finding.problem.in_one_line()).at(path.display())

@@ -21,7 +21,8 @@ use winimg_recipe::recipe::{
     AmiOptions, BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions,
 };
 
-use super::{CommandContext, partitions, print, verify};
+use super::disk::open_disk;
+use super::{CommandContext, partitions, print};
 
 /// Default VM hardware. Every Windows since 2012 R2 has a driver for AHCI.
 const GUESS: ExportMachine = ExportMachine {
@@ -150,7 +151,7 @@ fn collect_facts(
         machine: GUESS,
         guest,
         exported: ExportSettings {
-            epoch: super::sign::read_epoch()?,
+            epoch: super::signers::read_epoch()?,
             hardware_version: None,
             license_type: None,
             nested_virtualization: false,
@@ -203,7 +204,7 @@ fn from_manifest(manifest: &BuildManifest, firmware: Firmware) -> Result<ExportF
     let exported = match &manifest.export {
         Some(exported) => exported.clone(),
         None => ExportSettings {
-            epoch: super::sign::read_epoch()?,
+            epoch: super::signers::read_epoch()?,
             hardware_version: None,
             license_type: None,
             nested_virtualization: false,
@@ -334,7 +335,7 @@ fn read_guest(manifest: &BuildManifest) -> Result<GuestFacts> {
 
 /// Reads the Windows release from the image's registry.
 fn inspect_guest(image: &Path, context: &CommandContext) -> Result<GuestFacts> {
-    let (disk, _work) = verify::open_disk(image, context)?;
+    let (disk, _work) = open_disk(image, context)?;
     let windows = Installed::open(disk.as_ref()).map_err(|error| {
         Error::new(Kind::Export, error.fact().to_owned())
             .at(image.display())

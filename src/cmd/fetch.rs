@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::cli;
+use crate::report;
 use winimg_base::error::Result;
 use winimg_base::text::redact;
 use winimg_recipe::recipe::{FileAddress, InputId, InputSource, Recipe};
@@ -27,7 +28,7 @@ pub fn run(args: &cli::FetchArgs, context: &CommandContext) -> Result<()> {
     if args.json {
         return print_json(&json!(to_document(&fetched)));
     }
-    let mut text = render_table(&fetched);
+    let mut text = render_inputs(&fetched);
     for input in &fetched {
         let url = find_url(&opened.recipe, &input.id);
         let mirror = url
@@ -69,9 +70,9 @@ fn to_document(fetched: &[VerifiedInput]) -> documents::FetchResult {
     }
 }
 
-fn render_table(fetched: &[VerifiedInput]) -> String {
+fn render_inputs(fetched: &[VerifiedInput]) -> String {
     let rows: Vec<Vec<String>> = fetched.iter().map(render_row).collect();
-    inputs::render_table(&["name", "size", "digest", "from", "signer"], &rows, &[1])
+    report::render_table(&["name", "size", "digest", "from", "signer"], &rows, &[1])
 }
 
 fn render_row(input: &VerifiedInput) -> Vec<String> {

@@ -17,7 +17,7 @@ use winimg_supply::store::Store;
 use super::documents::{LockChange, LockResult};
 use super::source::{self, RecipeSource};
 use super::upgrade::{self, RecipeUpgrade};
-use super::{CommandContext, inputs, lock_rule, print, print_json, recipe, sign};
+use super::{CommandContext, inputs, lock_rule, print, print_json, recipe, signers};
 
 pub fn run(args: &cli::LockArgs, context: &CommandContext) -> Result<()> {
     source::require_file(&args.recipe, "lock")?;
@@ -297,7 +297,7 @@ fn keep_lock(
     match file.describe_upgrade(&args.recipe.recipe.display().to_string()) {
         Some(notice) if args.check => context.sink.note(notice),
         Some(_) => {
-            sign::remove_signatures(path)?;
+            signers::remove_signatures(path)?;
             io::write_atomically(path, file.lock.render()?.as_bytes())?;
             let schema = lock::SCHEMA;
             text = format!(
@@ -343,7 +343,7 @@ fn write_lock(
     // The recipe first: if interrupted in between, every command reports that the lock is out of
     // date.
     upgrade.write()?;
-    sign::remove_signatures(path)?;
+    signers::remove_signatures(path)?;
     io::write_atomically(path, text.as_bytes())?;
     let (table, serial) = (changes.render_table(), new.serial);
     Ok(LockOutcome {

@@ -3,11 +3,11 @@
 //! Omits details such as the individual steps and their expected results: `inspect --json` prints
 //! everything.
 
-use crate::page::{format_size, sanitize_line};
 use crate::record::BuildManifest;
 use crate::record::manifest::{ManifestArtifact, ManifestInput, ManifestMachine};
+use winimg_base::display_text::strip_line;
 use winimg_base::event::InputProof;
-use winimg_base::text::format_duration;
+use winimg_base::text::{format_duration, format_size};
 use winimg_recipe::recipe::Firmware;
 
 /// Renders the summary. A manifest may be untrusted, so terminal escape sequences are removed.
@@ -32,10 +32,7 @@ pub fn render(manifest: &BuildManifest) -> String {
                 .map(|line| format!("  {line}")),
         );
     }
-    lines
-        .iter()
-        .map(|line| sanitize_line(line) + "\n")
-        .collect()
+    lines.iter().map(|line| strip_line(line) + "\n").collect()
 }
 
 fn collect_facts(manifest: &BuildManifest) -> Vec<(&'static str, String)> {

@@ -7,6 +7,7 @@ mod builtin_recipes;
 mod bundle;
 mod cache;
 mod diff;
+mod disk;
 mod doctor;
 pub mod documents;
 mod export;
@@ -26,21 +27,27 @@ mod matrix;
 mod outdated;
 mod partitions;
 mod pin;
+mod pinned_input;
 mod plan;
 mod publish;
 mod recipe;
 mod report;
 #[cfg(unix)]
 mod running;
+mod schema;
 #[cfg(unix)]
 mod screen;
 mod shared_cache;
 mod sign;
+mod signers;
 mod source;
 mod successors;
+mod target_specs;
 mod targets;
 #[cfg(unix)]
 mod trial;
+#[cfg(unix)]
+mod trial_runner;
 #[cfg(not(unix))]
 mod trial_unsupported;
 mod trust;
@@ -59,9 +66,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use clap::CommandFactory as _;
 use tempfile::TempDir;
 
-use crate::cli::{Cli, CliCommand, LogFormat, SchemaName, TrustCommand};
+use crate::cli::{Cli, CliCommand, LogFormat, TrustCommand};
 use crate::engine::evidence::TraceRecording;
-use crate::record;
 use crate::report::{CiSystem, JsonLines, QuietSink, Terminal, trace};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
@@ -72,7 +78,7 @@ use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 #[cfg(not(unix))]
-use trial_unsupported as trial;
+use trial_unsupported::{self as trial, self as trial_runner};
 
 pub use hypervisor::{ExternalHypervisor, FindHypervisor};
 
@@ -133,22 +139,8 @@ pub fn run_with(cli: Cli, others: FindHypervisor) -> ExitCode {
         Ok(host) => context.host = host,
         Err(error) => return report_failure(&error, &context),
     }
-    let outcome = match &cli.command {
-        // Handles Ctrl-C itself; its status is that of the last shell command.
-        #[cfg(unix)]
-        CliCommand::Attach(args) => attach::run(args),
-        // A difference is neither success nor an error.
-        CliCommand::Diff(args) => watch_signals(&context).and_then(|()| diff::run(args, &context)),
-        CliCommand::Outdated(args) => {
-            watch_signals(&context).and_then(|()| outdated::run(args, &context))
-        }
-        // Ctrl-C is the regular way to stop it.
-        #[cfg(unix)]
-        CliCommand::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
-        _ => watch_signals(&context)
-            .and_then(|()| dispatch(cli.command, &context))
-            .map(|()| ExitCode::SUCCESS),
-    };
+    let outcome =
+        watch_signals(&cli.command, &context).and_then(|()| dispatch(cli.command, &context));
     match outcome {
         Ok(status) => status,
         Err(error) => report_failure(&error, &context),
@@ -180,16 +172,20 @@ fn start_tracing(
     Ok(())
 }
 
-fn dispatch(command: CliCommand, context: &CommandContext) -> Result<()> {
-    match command {
+/// Runs the command. Those that return a status have outcomes that are neither success nor an
+/// error.
+fn dispatch(command: CliCommand, context: &CommandContext) -> Result<ExitCode> {
+    let done = match command {
+        #[cfg(unix)]
+        CliCommand::Attach(args) => return attach::run(&args),
+        CliCommand::Diff(args) => return diff::run(&args, context),
+        CliCommand::Outdated(args) => return outdated::run(&args, context),
         CliCommand::Init(args) => init::run(&args, context),
         CliCommand::Validate(args) => plan::validate(&args, context),
         CliCommand::Plan(args) => plan::show(&args, context),
         CliCommand::Targets(args) => targets::run(&args, context),
         CliCommand::Build(args) => build::run(&args, context),
         CliCommand::Matrix { command } => matrix::run(&command, context),
-        #[cfg(unix)]
-        CliCommand::Attach(args) => attach::run(&args).map(|_| ()),
         #[cfg(unix)]
         CliCommand::Screen(args) => screen::run(&args),
         #[cfg(unix)]
@@ -213,56 +209,27 @@ fn dispatch(command: CliCommand, context: &CommandContext) -> Result<()> {
         CliCommand::Try(args) => trial::run(&args, context),
         CliCommand::Relay { socket } => trial::relay(&socket),
         CliCommand::Report(args) => report::run(&args, context),
-        CliCommand::Diff(args) => diff::run(&args, context).map(|_| ()),
-        CliCommand::Outdated(args) => outdated::run(&args, context).map(|_| ()),
         CliCommand::Sign(args) => sign::run(&args, context),
         CliCommand::Verify(args) => verify::run(&args, context),
         CliCommand::Inspect(args) => inspect::run(&args, context),
         CliCommand::Doctor(args) => doctor::run(&args, context),
-        CliCommand::Schema {
-            of: SchemaName::Manifest,
-        } => print(&record::manifest::render_schema()),
-        CliCommand::Schema {
-            of: SchemaName::Doctor,
-        } => print(&crate::doctor::generate_schema()),
-        CliCommand::Schema {
-            of: SchemaName::Config,
-        } => print(include_str!("../../schemas/config-1.json")),
-        CliCommand::Schema {
-            of: SchemaName::Recipe,
-        } => print(include_str!("../../schemas/recipe-1.json")),
-        CliCommand::Schema {
-            of: SchemaName::Matrix,
-        } => print(include_str!("../../schemas/matrix-1.json")),
-        CliCommand::Schema {
-            of: SchemaName::Try,
-        } => print(&crate::trial::result::render_schema()),
-        CliCommand::Schema {
-            of: SchemaName::Diff,
-        } => print(&crate::diff::generate_schema()),
-        CliCommand::Schema {
-            of: SchemaName::Published,
-        } => print(&crate::record::published::render_schema()),
-        CliCommand::Schema {
-            of: SchemaName::DiskUsage,
-        } => print(&crate::usage::generate_schema()),
-        CliCommand::Schema {
-            of: SchemaName::Target,
-        } => print(&winimg_recipe::recipe::target::render_schema()),
+        CliCommand::Schema { of } => print(&schema::render(of)),
         CliCommand::Man { dir } => man::run(&dir),
-        CliCommand::Schema {
-            of: SchemaName::Events,
-        } => print(&crate::report::stream::render_schema()),
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Cancels the work on the first interrupt; on the second, exits at once, which ends QEMU too.
-fn watch_signals(context: &CommandContext) -> Result<()> {
+fn watch_signals(command: &CliCommand, context: &CommandContext) -> Result<()> {
+    // The first handles Ctrl-C itself; it is the regular way to stop the second.
+    if cfg!(unix) && matches!(command, CliCommand::Attach(_) | CliCommand::Watch(_)) {
+        return Ok(());
+    }
     let cancel = context.cancel.clone();
     // The handler outlives the command; the terminal's live line must not.
     let sink: Weak<dyn Sink> = Arc::downgrade(&context.sink);

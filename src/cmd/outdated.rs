@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use url::Url;
 
 use crate::cli;
+use crate::report::render_table;
 use winimg_base::error::{Kind, Result};
 use winimg_base::text::redact;
 use winimg_recipe::recipe::{FileAddress, Recipe};
@@ -17,7 +18,7 @@ use winimg_supply::fetch::documents::Documents;
 
 use super::documents::{DeadUrl, NewerVersion, OutdatedResult};
 use super::successors::{fail_if_unreachable, read_lists};
-use super::{CommandContext, inputs, print, print_json, recipe, source};
+use super::{CommandContext, print, print_json, recipe, source};
 
 /// Exit status if a component has a later version (docs/exit-status.md).
 const OUTDATED: u8 = 13;
@@ -123,7 +124,7 @@ fn render(found: &OutdatedResult) -> String {
                 ]
             })
             .collect();
-        text += &inputs::render_table(&["name", "version", "same series", "newest"], &rows, &[]);
+        text += &render_table(&["name", "version", "same series", "newest"], &rows, &[]);
     } else {
         text += "no later version is listed\n";
     }

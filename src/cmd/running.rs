@@ -15,7 +15,7 @@ use crate::engine::run_dirs;
 use winimg_base::error::{Error, Kind, Result};
 
 /// Time limit for a reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of checks while waiting for a reply.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -56,7 +56,7 @@ impl RunningBuild {
     fn connect(dir: &Path) -> Option<Self> {
         let stream = UnixStream::connect(dir.join(SOCKET)).ok()?;
         stream.set_read_timeout(Some(GLANCE)).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        stream.set_write_timeout(Some(TIMEOUT)).ok()?;
         let lines = LineReader::new(stream.try_clone().ok()?, MAX_REPLY);
         let mut running = Self {
             state: ConsoleStatus::default(),
@@ -151,7 +151,7 @@ fn convert_error(why: std::io::Error) -> Error {
 /// Returns a check that fails once a reply is overdue. The connection is unusable after that: a
 /// late reply would be taken for the next one.
 pub fn limit_wait() -> impl FnMut() -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     move || {
         if Instant::now() < deadline {
             Ok(())

@@ -17,7 +17,7 @@ use winimg_supply::fetch::shared_cache::{
 use winimg_trust::{minisign, short_format};
 
 use super::CommandContext;
-use super::sign::read_secret;
+use super::signers::read_secret;
 
 /// Opens the cache for inputs only, for `fetch`.
 pub fn open_for_inputs(

@@ -1,28 +1,17 @@
 //! `winimg try`: boots clones of a finished image as its targets would.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use tempfile::TempDir;
-
-use super::verify::open_disk;
-use super::{CommandContext, hypervisor, is_record, must_exist, print, report, targets};
+use super::trial_runner::{CloneSize, FOLDER, TrialRunner, TrialSettings, find_artifact};
+use super::{CommandContext, hypervisor, is_record, must_exist, print, target_specs};
+use crate::build_report::{self, REPORT};
 use crate::cli;
-use crate::engine::{self, ScratchDirs};
-use crate::page::REPORT;
-use crate::record::manifest::{ManifestArtifact, ManifestTrial};
 use crate::record::{self, BuildManifest};
-use crate::trial::result::TrialNetwork;
+use crate::trial;
 use crate::trial::user_data::UserData;
-use crate::trial::{self, TrialRequest, result};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Sink;
 use winimg_base::io;
-use winimg_formats::disk::Disk;
-use winimg_machine::vm::{Accel, Hypervisor, HypervisorKind, HypervisorProbe};
-use winimg_recipe::recipe::target::{RuleDemand, TargetCondition, TargetSpec};
-use winimg_recipe::recipe::{Firmware, OutputFormat, Recipe};
-use winimg_supply::store::Store;
+use winimg_recipe::recipe::target::TargetSpec;
 
 pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
     let subject = TrialSubject::from_args(args)?;
@@ -70,13 +59,13 @@ pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
     }
     // A build's page shows the trials beside it.
     if args.output.is_none() && subject.folder.join(REPORT).exists() {
-        report::update_page(&subject.folder, context);
+        build_report::update(&subject.folder, &context.recording, context.sink.as_ref());
     }
     print(&text)?;
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(trial::report_failed(&failed, &folder).mark_reported())
+        Err(trial::failed_trials_error(&failed, &folder).mark_reported())
     }
 }
 
@@ -86,189 +75,6 @@ fn read_user_data(file: &Path, targets: &[TargetSpec]) -> Result<UserData> {
     let data = UserData::read(file)?;
     data.check(targets)?;
     Ok(data)
-}
-
-/// Name of the results folder, beside a manifest or an image.
-const FOLDER: &str = "try";
-
-/// Checks before building that `build --try` can try the image.
-pub fn can_be_tried(recipe: &Recipe, platform: HypervisorKind) -> Result<()> {
-    platform.check_clones()?;
-    match recipe.named_targets().next() {
-        Some(_) => Ok(()),
-        None => Err(Error::new(
-            Kind::Recipe,
-            "the recipe names no target to try the image as",
-        )
-        .at("--try")
-        .cure("add `target = [\"NAME\"]` to the recipe; `winimg targets` lists the targets")),
-    }
-}
-
-/// Tries the image of a build as each target of its recipe; fails if a clone does not come up.
-pub fn try_build(
-    args: &cli::BuildArgs,
-    request: &engine::BuildRequest,
-    hypervisor: &dyn Hypervisor,
-    manifest: &BuildManifest,
-    context: &CommandContext,
-) -> Result<Vec<ManifestTrial>> {
-    record::writer::remove_earlier(&request.output)?;
-    let folder = request.output.join(FOLDER);
-    let conditions = TrialSettings {
-        hypervisor,
-        store: request.store,
-        folder: &folder,
-        user_data: None,
-        network: TrialNetwork::Isolated,
-        patience: args.patience,
-        machine: CloneSize {
-            accel: hypervisor::choose_accel(args.accel, context),
-            cpus: request.recipe.machine.cpus,
-            memory: request.recipe.machine.memory,
-        },
-        sink: request.sink,
-        context,
-    };
-    let mut bench = TrialRunner::set_up(conditions, request.recipe.named_targets())?;
-    let mut tries = Vec::new();
-    for target in request.recipe.named_targets() {
-        let image = find_artifact(manifest, &request.output, target)?;
-        if !bench.run_trial(target, &image, Some(manifest))?.is_good() {
-            return Err(trial::report_failed(&[target], &folder));
-        }
-        let file = format!("{FOLDER}/{}.json", target.name);
-        tries.push(ManifestTrial {
-            target: target.name.clone(),
-            sha256: io::compute_sha256(&request.output.join(&file))?.0.hex(),
-            file,
-        });
-    }
-    Ok(tries)
-}
-
-/// Settings of the clones.
-struct TrialSettings<'a> {
-    hypervisor: &'a dyn Hypervisor,
-    store: &'a Store,
-    folder: &'a Path,
-    user_data: Option<&'a UserData>,
-    network: TrialNetwork,
-    patience: cli::CloneTimeoutArgs,
-    machine: CloneSize,
-    sink: &'a Arc<dyn Sink>,
-    context: &'a CommandContext,
-}
-
-/// Runs trials of images, one target after the other.
-struct TrialRunner<'a> {
-    conditions: TrialSettings<'a>,
-    scratch: ScratchDirs,
-    /// Opened images, which targets share.
-    images: Vec<TrialImage>,
-}
-
-/// An opened image, and the result of probing this host with its firmware.
-struct TrialImage {
-    file: PathBuf,
-    disk: Arc<dyn Disk>,
-    firmware: Firmware,
-    probe: HypervisorProbe,
-    /// Folder of an unpacked image.
-    _work: Option<TempDir>,
-}
-
-struct CloneSize {
-    accel: Accel,
-    cpus: u32,
-    /// Bytes.
-    memory: u64,
-}
-
-impl<'a> TrialRunner<'a> {
-    /// Creates the scratch folder, and removes earlier results of these targets.
-    fn set_up<'t>(
-        conditions: TrialSettings<'a>,
-        targets: impl IntoIterator<Item = &'t TargetSpec>,
-    ) -> Result<Self> {
-        let TrialSettings { folder, sink, .. } = conditions;
-        let scratch = ScratchDirs::create(
-            folder,
-            conditions.hypervisor,
-            conditions.store,
-            sink.as_ref(),
-            &conditions.context.cancel,
-        )?;
-        for target in targets {
-            trial::remove_earlier(target, folder)?;
-        }
-        Ok(Self {
-            conditions,
-            scratch,
-            images: Vec::new(),
-        })
-    }
-
-    fn run_trial(
-        &mut self,
-        target: &TargetSpec,
-        image: &Path,
-        manifest: Option<&BuildManifest>,
-    ) -> Result<result::TrialResult> {
-        let place = self.open_image(image)?;
-        let (opened, conditions) = (&self.images[place], &self.conditions);
-        trial::run(&TrialRequest {
-            image,
-            disk: &opened.disk,
-            firmware: opened.firmware,
-            probe: &opened.probe,
-            manifest,
-            user_data: conditions.user_data,
-            network: conditions.network,
-            target,
-            folder: conditions.folder,
-            scratch: &self.scratch,
-            hypervisor: conditions.hypervisor,
-            accel: conditions.machine.accel,
-            cpus: conditions.machine.cpus,
-            memory: conditions.machine.memory,
-            quiet: conditions.patience.settle,
-            timeout: conditions.patience.boot_timeout,
-            sink: conditions.sink,
-            cancel: &conditions.context.cancel,
-        })
-    }
-
-    /// Opens the image unless it is open, and returns its index. Warns once about each limitation
-    /// of the host.
-    fn open_image(&mut self, file: &Path) -> Result<usize> {
-        if let Some(place) = self.images.iter().position(|image| image.file == file) {
-            return Ok(place);
-        }
-        let TrialSettings {
-            hypervisor,
-            machine,
-            sink,
-            context,
-            ..
-        } = &self.conditions;
-        let (disk, work) = open_disk(file, context)?;
-        let firmware = trial::detect_firmware(file, disk.as_ref())?;
-        let probe = hypervisor.probe(machine.accel, firmware, &context.cancel)?;
-        for remark in &probe.remarks {
-            if !self.images.iter().any(|i| i.probe.remarks.contains(remark)) {
-                sink.warn(remark.clone());
-            }
-        }
-        self.images.push(TrialImage {
-            file: file.to_path_buf(),
-            disk: disk.into(),
-            firmware,
-            probe,
-            _work: work,
-        });
-        Ok(self.images.len() - 1)
-    }
 }
 
 /// Image to try, or the manifest that lists it.
@@ -311,43 +117,6 @@ impl TrialSubject {
     }
 }
 
-/// Returns the disk that the target would use, from the artifacts of the manifest in `folder`.
-fn find_artifact(manifest: &BuildManifest, folder: &Path, target: &TargetSpec) -> Result<PathBuf> {
-    // QEMU does not read VMA.
-    let disks: Vec<&ManifestArtifact> = manifest
-        .artifacts
-        .iter()
-        .filter(|a| a.is_disk() && a.kind != OutputFormat::Vma.name())
-        .collect();
-    let preferred = list_outputs(target)
-        .iter()
-        .find_map(|kind| disks.iter().find(|a| a.kind == *kind));
-    match preferred.or(disks.first()) {
-        Some(artifact) => Ok(folder.join(&artifact.file)),
-        None => Err(Error::new(
-            Kind::Recipe,
-            "the manifest lists no disk image that QEMU can read",
-        )
-        .at(folder.display())
-        .cure("give the image: winimg try IMAGE --manifest FILE")),
-    }
-}
-
-/// Returns the kinds of artifacts that a target accepts, the preferred one first.
-fn list_outputs(target: &TargetSpec) -> Vec<&'static str> {
-    target
-        .rules
-        .iter()
-        .find_map(|rule| match &rule.demand {
-            RuleDemand::Needs(TargetCondition::Output(outputs)) => Some(outputs.as_slice()),
-            _ => None,
-        })
-        .unwrap_or_default()
-        .iter()
-        .map(|o| o.name())
-        .collect()
-}
-
 /// Returns the targets of the command line, or those that the image was built for.
 fn select_targets(
     args: &cli::TryArgs,
@@ -365,10 +134,10 @@ fn select_targets(
             .expected("--as TARGET, or a manifest of a recipe that names its targets")
             .cure("`winimg targets` lists the targets"));
     }
-    let all = targets::read_targets(context)?;
+    let all = target_specs::read_targets(context)?;
     names
         .iter()
-        .map(|name| targets::find_target(name, &all).cloned())
+        .map(|name| target_specs::find_target(name, &all).cloned())
         .collect()
 }
 

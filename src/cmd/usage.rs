@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use crate::page::{format_difference, format_size, sanitize_line};
 use crate::usage::{self, DiskUsage, UsageFolder};
+use winimg_base::display_text::strip_line;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
+use winimg_base::text::{format_difference, format_size};
 
-use super::{CommandContext, is_record, must_exist, verify};
+use super::disk::open_disk;
+use super::{CommandContext, is_record, must_exist};
 
 /// Reads the disk usage from a build's record, or else from the disk.
 pub fn read_usage(file: &Path, context: &CommandContext) -> Result<DiskUsage> {
@@ -18,7 +20,7 @@ pub fn read_usage(file: &Path, context: &CommandContext) -> Result<DiskUsage> {
         is_record(file).then(|| io::folder_of(file))
     };
     let Some(folder) = folder else {
-        let (disk, _work) = verify::open_disk(file, context)?;
+        let (disk, _work) = open_disk(file, context)?;
         return usage::read_disk(disk.as_ref(), &context.cancel).map_err(|e| e.at(file.display()));
     };
     let record = folder.join(usage::FILE);
@@ -63,14 +65,14 @@ pub fn render(usage: &DiskUsage) -> String {
         if number == 0 {
             text += "\nGrowth by layer:\n";
         }
-        let name = sanitize_line(&layer.after);
+        let name = strip_line(&layer.after);
         text += &format!("{:>12}  {name}\n", format_difference(before, layer.used));
         for change in &layer.changes {
             let (before, after) = (change.before.unwrap_or(0), change.after.unwrap_or(0));
             text += &format!(
                 "{:>14}  {}\n",
                 format_difference(before, after),
-                sanitize_line(&change.path)
+                strip_line(&change.path)
             );
         }
         before = layer.used;
@@ -99,6 +101,6 @@ fn render_line(text: &mut String, usage: &DiskUsage, bytes: u64, name: &str) {
     *text += &format!(
         "{:>10}  {share:>5.1} %  {}\n",
         format_size(bytes),
-        sanitize_line(name)
+        strip_line(name)
     );
 }

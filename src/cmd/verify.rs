@@ -1,7 +1,7 @@
 //! `winimg verify`: checks that a finished image matches its recipe.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -17,18 +17,19 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{self, ContainedFileError};
 use winimg_formats::disk::ntfs::WindowsVolume;
-use winimg_formats::disk::{self, Disk, DiskImage, NamedDisk, OpenedImage, gpt};
+use winimg_formats::disk::{self, gpt};
 use winimg_recipe::plan::StepChecks;
 use winimg_recipe::recipe::ReadOptions;
 use winimg_recipe::recipe::target::{self, TargetSpec};
 
+use super::disk::open_disk;
 use super::documents::{VerifiedFile, VerifyResult};
 use super::{CommandContext, is_record, lock_rule, must_exist, print, print_json, source};
 
 pub fn run(args: &cli::VerifyArgs, context: &CommandContext) -> Result<()> {
     must_exist(&args.file)?;
     if args.file.is_dir() {
-        return Err(refuse_folder(&args.file));
+        return Err(folder_error(&args.file));
     }
     let is_manifest = is_record(&args.file);
     let key = args
@@ -62,7 +63,7 @@ pub fn run(args: &cli::VerifyArgs, context: &CommandContext) -> Result<()> {
 }
 
 /// Refuses a folder, with the command for the manifest in it.
-fn refuse_folder(folder: &Path) -> Error {
+fn folder_error(folder: &Path) -> Error {
     let manifest = folder.join(writer::MANIFEST);
     let cure = if manifest.is_file() {
         format!("pass its manifest: winimg verify {}", manifest.display())
@@ -359,31 +360,6 @@ fn record_error<T>(
     }
 }
 
-/// Opens a disk image with all its disks. Unpacks a compressed one beside it first, into a folder
-/// that is removed on drop.
-fn open_disks(path: &Path, context: &CommandContext) -> Result<(Vec<NamedDisk>, Option<TempDir>)> {
-    let image = DiskImage::from_file(path);
-    if let OpenedImage::InPlace(disks) = image.open_all(&context.cancel)? {
-        return Ok((disks, None));
-    }
-    let work = tempfile::Builder::new()
-        .prefix(".winimg-verify-")
-        .tempdir_in(io::folder_of(path))
-        .map_err(|e| Error::io("create a temporary folder next to", path, e))?;
-    let flat: PathBuf = work.path().join("flat.qcow2");
-    context.sink.note(format!("unpacking {}", path.display()));
-    image.flatten(&flat, &context.cancel)?;
-    let disk = disk::open(&flat, &context.cancel)?;
-    Ok((Vec::from([(None, disk)]), Some(work)))
-}
-
-/// Opens an image with one disk, as [`open_disks`] does.
-pub fn open_disk(
-    path: &Path,
-    context: &CommandContext,
-) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
-    let (disks, work) = open_disks(path, context)?;
-    Ok((disk::take_only_disk(path, disks)?, work))
 }
 
 /// Emits the findings as events and prints the summary; fails if there are errors.
@@ -394,7 +370,7 @@ fn report_results(reports: &[NamedReport], as_json: bool, context: &CommandConte
         verify::report(report, name, context.sink.as_ref());
         text += &format!("{name}: {}\n", report.summarize());
         if !report.is_good() {
-            bad.get_or_insert_with(|| verify::report_failure(name, &report.summarize()));
+            bad.get_or_insert_with(|| verify::failed_image_error(name, &report.summarize()));
         }
     }
     if as_json {

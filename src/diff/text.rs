@@ -3,15 +3,12 @@
 //! Pure. Names come from images, so terminal escape sequences are removed.
 
 use super::{DiffChange, DiffEntry, DiffKind, ImageDiff};
-use crate::page::{format_difference, format_size, sanitize_line};
+use winimg_base::display_text::strip_line;
+use winimg_base::text::{format_difference, format_size};
 
 /// Renders the comparison: `+` only in the second, `-` only in the first, `~` changed.
 pub fn render(diff: &ImageDiff) -> String {
-    let mut text = format!(
-        "- {}\n+ {}\n",
-        sanitize_line(&diff.a),
-        sanitize_line(&diff.b)
-    );
+    let mut text = format!("- {}\n+ {}\n", strip_line(&diff.a), strip_line(&diff.b));
     let mut kind = None;
     for found in &diff.differences {
         if kind != Some(found.kind) {
@@ -33,7 +30,7 @@ pub fn render(diff: &ImageDiff) -> String {
         let by = format_difference(change.before.unwrap_or(0), change.after.unwrap_or(0));
         text += &format!(
             "~ {}: {before} -> {after} ({by})\n",
-            sanitize_line(&change.path)
+            strip_line(&change.path)
         );
     }
     if diff.is_empty() {
@@ -43,13 +40,13 @@ pub fn render(diff: &ImageDiff) -> String {
         text += "\nNot compared\n";
     }
     for reason in &diff.not_compared {
-        text += &format!("  {}\n", sanitize_line(reason));
+        text += &format!("  {}\n", strip_line(reason));
     }
     text
 }
 
 fn render_entry(found: &DiffEntry) -> String {
-    let name = sanitize_line(&found.name);
+    let name = strip_line(&found.name);
 
     let sign = match found.change {
         DiffChange::Added => '+',
@@ -88,7 +85,7 @@ fn render_entry(found: &DiffEntry) -> String {
 }
 
 fn format_value(value: Option<&str>) -> String {
-    value.map_or_else(|| "nothing".into(), sanitize_line)
+    value.map_or_else(|| "nothing".into(), strip_line)
 }
 
 fn title(kind: DiffKind) -> &'static str {

@@ -57,7 +57,7 @@ fn check_disk(
     verify::report(&report, "the sealed disk", request.sink.as_ref());
     let summary = report.summarize();
     if !report.is_good() {
-        return Err(verify::report_failure("the sealed disk", &summary)
+        return Err(verify::failed_image_error("the sealed disk", &summary)
             .cure("each finding above names its step; --no-verify exports the disk as it is"));
     }
     request.sink.emit(&Event::Progress {

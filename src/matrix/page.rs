@@ -3,12 +3,12 @@
 //! Pure. Text may come from a guest, so it is untrusted and escaped.
 
 use winimg_base::event::FindingSeverity;
-use winimg_base::text::{count, format_duration};
+use winimg_base::text::{count, format_duration, format_size};
 
 use crate::build_report::{BuildReport, BuildState};
 use crate::page::{
-    self, HtmlPage, PageSection, encode_link, escape_html, format_size, render_headed_table,
-    render_prose, to_sentence,
+    self, HtmlPage, PageSection, encode_link, escape_html, render_headed_table, render_prose,
+    to_sentence,
 };
 
 /// The page's name, beside the variants' output folders.
@@ -121,7 +121,7 @@ fn render_variant(row: &MatrixRow) -> String {
         None => escape_html(&row.name),
     };
     let took = story
-        .map(|s| s.course.compute_duration())
+        .map(|s| s.timeline.compute_duration())
         .filter(|s| *s > 0.0);
     let built = story.and_then(|s| s.built.as_ref());
     let bytes = built.map(|m| m.artifacts.iter().map(|a| a.size).sum());
@@ -144,14 +144,14 @@ fn count_findings(story: &BuildReport) -> String {
     ]
     .into_iter()
     .filter_map(|(severity, word)| {
-        let findings = story.course.findings.iter();
+        let findings = story.timeline.findings.iter();
         let number = findings.filter(|found| found.severity == severity).count();
         (number > 0).then(|| count(number, word))
     })
     .collect();
     if !counts.is_empty() {
         counts.join(", ")
-    } else if story.course.checked.is_empty() {
+    } else if story.timeline.checked.is_empty() {
         String::new()
     } else {
         "none".into()
@@ -194,7 +194,7 @@ fn render_all_findings(rows: &[MatrixRow]) -> String {
 fn render_findings(row: &MatrixRow) -> Option<String> {
     let story = row.story.as_ref()?;
     let items: String = story
-        .course
+        .timeline
         .findings
         .iter()
         .filter(|found| found.severity != FindingSeverity::Unknown)

@@ -13,11 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use winimg_base::io;
 
-pub use text::{
-    encode_link, escape_html, format_clock, format_second, format_size, render_prose, sanitize,
-    sanitize_line, to_sentence,
-};
-pub use treemap::{format_difference, render_treemap};
+pub use text::{encode_link, escape_html, format_clock, format_second, render_prose, to_sentence};
+pub use treemap::render_treemap;
 
 /// The page of a build, in its output folder.
 pub const REPORT: &str = "report.html";
@@ -25,8 +22,8 @@ pub const REPORT: &str = "report.html";
 const STYLE: &str = include_str!("page.css");
 /// A text with more lines or bytes than this scrolls in its box on some screens (`pre` in
 /// page.css).
-const MANY: usize = 12;
-const LONG: usize = 800;
+const SCROLLED_LINES: usize = 12;
+const SCROLLED_BYTES: usize = 800;
 /// Largest picture embedded in a page, in bytes.
 const MAX_PICTURE_SIZE: u64 = 4 << 20;
 
@@ -112,7 +109,7 @@ pub fn wrap_document(title: &str, head: &str, body: &str) -> String {
 
 /// Renders preformatted text. A box that may scroll is reachable by keyboard.
 pub fn render_text_block(text: &str) -> String {
-    let reach = if text.len() > LONG || text.lines().count() > MANY {
+    let reach = if text.len() > SCROLLED_BYTES || text.lines().count() > SCROLLED_LINES {
         " tabindex=\"0\""
     } else {
         ""

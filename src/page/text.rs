@@ -1,4 +1,4 @@
-//! Formats foreign text, times and sizes for pages and terminals.
+//! Formats foreign text and times for pages.
 //!
 //! Accepts any input: markup and terminal escape sequences are made harmless.
 
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use winimg_base::display_text::is_invisible;
+use winimg_base::display_text::strip_controls;
 use winimg_base::markup::escape_xml;
 
 /// Escapes text for a page; removes escape sequences, control and bidirectional formatting
 /// characters.
 pub fn escape_html(text: &str) -> String {
-    escape_xml(&sanitize(text))
+    escape_xml(&strip_controls(text))
 }
 
 /// Escapes a sentence for a page and renders text between backticks as code.
@@ -30,43 +30,6 @@ pub fn render_prose(text: &str) -> String {
             _ => format!("<code>{}</code>", escape_html(part)),
         })
         .collect()
-}
-
-/// Removes escape sequences and control characters, for output that is not markup.
-pub fn sanitize(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\x1b' => skip_sequence(&mut chars),
-            '\n' | '\t' => out.push(c),
-            '\r' => {}
-            c if is_invisible(c) => out.push('\u{fffd}'),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Makes a foreign name fit for one line of a terminal.
-pub fn sanitize_line(text: &str) -> String {
-    sanitize(text).replace(['\n', '\t'], " ")
-}
-
-/// Skips the rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC up to BEL or ST,
-/// others one character.
-fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    let ends: fn(char) -> bool = match chars.next() {
-        Some('[') => |c| ('@'..='~').contains(&c),
-        Some(']') => |c| c == '\x07',
-        _ => return,
-    };
-    while let Some(c) = chars.next_if(|c| *c != '\n' && *c != '\x1b') {
-        if ends(c) {
-            return;
-        }
-    }
 }
 
 /// Percent-encodes a relative link (RFC 3986).
@@ -103,15 +66,6 @@ pub fn format_clock(seconds: f64) -> String {
     match whole {
         0..3600 => format!("{}:{:02}", whole / 60, whole % 60),
         _ => format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60),
-    }
-}
-
-pub fn format_size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
     }
 }
 

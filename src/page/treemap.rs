@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::{escape_html, format_size, render_prose, wrap_tag};
+use super::{escape_html, render_prose, wrap_tag};
 use crate::usage::{DiskUsage, UsageFolder};
+use winimg_base::text::{format_difference, format_size};
 
 /// Size of the drawing in its own units; on a page it is as wide as the text.
 const WIDTH: f64 = 1000.0;
@@ -16,7 +17,7 @@ const HEIGHT: f64 = 560.0;
 const LABEL: f64 = 20.0;
 const GAP: f64 = 3.0;
 /// A narrower or lower tile is neither divided nor labelled.
-const SMALLEST: f64 = 40.0;
+const MIN_TILE: f64 = 40.0;
 /// Levels of nested folders that are drawn.
 const MAX_DEPTH: usize = 3;
 /// Number of colours in the style sheet.
@@ -137,7 +138,7 @@ fn render_tiles(
             width: width - 2.0 * GAP,
             height: height - LABEL - GAP,
         };
-        if depth + 1 < MAX_DEPTH && inside.width >= SMALLEST && inside.height >= SMALLEST {
+        if depth + 1 < MAX_DEPTH && inside.width >= MIN_TILE && inside.height >= MIN_TILE {
             // Bytes outside of listed folders keep their share of the area: no tile covers it.
             let listed: u64 = tile.folders.iter().map(|folder| folder.bytes).sum();
             let part = (listed as f64 / tile.bytes as f64).min(1.0);
@@ -180,7 +181,7 @@ fn render_tile(svg: &mut String, path: &str, tile: &TreemapTile<'_>, area: TileA
          <title>{}: {bytes}</title><rect width=\"100%\" height=\"100%\"/>",
         escape_html(path)
     );
-    if width >= SMALLEST && height >= LABEL {
+    if width >= MIN_TILE && height >= LABEL {
         let name = escape_html(tile.name);
         let _ = write!(
             svg,
@@ -326,10 +327,4 @@ fn render_layers(usage: &DiskUsage) -> String {
         return String::new();
     }
     format!("<h3>Growth by layer</h3>\n<table class=\"usage\">\n{head}{rows}</table>\n")
-}
-
-/// `+1.2 GiB`, `−3.0 MiB`
-pub fn format_difference(before: u64, after: u64) -> String {
-    let sign = if after < before { '−' } else { '+' };
-    format!("{sign}{}", format_size(after.abs_diff(before)))
 }

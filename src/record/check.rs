@@ -133,7 +133,7 @@ impl RecordCheck<'_> {
             RecordKey::Ecdsa(key) => {
                 let file = format!("{name}.sig");
                 let Some(text) = read_if_exists(&self.place.folder.join(&file))? else {
-                    return Ok(Err(report_missing(&file, &name)));
+                    return Ok(Err(missing_file_finding(&file, &name)));
                 };
                 let base64: Vec<u8> = text
                     .into_iter()
@@ -148,8 +148,8 @@ impl RecordCheck<'_> {
                 // A bare signature names no key; the bundle beside it does.
                 let signer = self.read_bundle()?.and_then(|b| b.ok()).map(|(_, key)| key);
                 Ok(Err(match signer {
-                    Some(id) if id != key.id => report_other_key(&name, &key.id, &id),
-                    _ => report_changed(&name),
+                    Some(id) if id != key.id => other_key_finding(&name, &key.id, &id),
+                    _ => changed_file_finding(&name),
                 }))
             }
         }
@@ -163,7 +163,7 @@ impl RecordCheck<'_> {
     ) -> Result<Verdict> {
         let file = format!("{name}.minisig");
         let Some(text) = read_if_exists(&self.place.folder.join(&file))? else {
-            return Ok(Err(report_missing(&file, name)));
+            return Ok(Err(missing_file_finding(&file, name)));
         };
         let text = String::from_utf8_lossy(&text);
         let Ok(signature) = minisign_verify::Signature::decode(&text) else {
@@ -178,7 +178,7 @@ impl RecordCheck<'_> {
             | minisign_verify::Error::UnexpectedAlgorithm => {
                 VerifyFinding::error(format!("{file} is a legacy minisign signature"))
             }
-            _ => report_changed(name),
+            _ => changed_file_finding(name),
         }))
     }
 
@@ -204,7 +204,7 @@ impl RecordCheck<'_> {
 
     fn verify_envelope(&self, key: &EcdsaPublicKey) -> Result<Result<Vec<u8>, Box<VerifyFinding>>> {
         let (envelope, key_id) = match self.read_bundle()? {
-            None => return Ok(Err(report_missing(BUNDLE_FILE, "the provenance"))),
+            None => return Ok(Err(missing_file_finding(BUNDLE_FILE, "the provenance"))),
             Some(Err(why)) => {
                 let what = format!("{BUNDLE_FILE} is not a bundle that winimg can read: it {why}");
                 return Ok(Err(VerifyFinding::error(what)));
@@ -219,9 +219,9 @@ impl RecordCheck<'_> {
         let signed = encode_signed_bytes(&envelope.payload_type, &envelope.payload);
         if !key.is_valid_signature(&signed, &envelope.signature) {
             return Ok(Err(if key_id == key.id {
-                report_changed("the provenance")
+                changed_file_finding("the provenance")
             } else {
-                report_other_key("the provenance", &key.id, &key_id)
+                other_key_finding("the provenance", &key.id, &key_id)
             }));
         }
         Ok(self.compare_copies(&envelope)?.map(|()| envelope.payload))
@@ -231,20 +231,20 @@ impl RecordCheck<'_> {
     fn compare_copies(&self, envelope: &Envelope) -> Result<Verdict> {
         let statement = read_if_exists(&self.place.folder.join(STATEMENT_FILE))?;
         if statement.is_some_and(|bytes| bytes != envelope.payload) {
-            return Ok(Err(report_different_copy(STATEMENT_FILE)));
+            return Ok(Err(different_copy_finding(STATEMENT_FILE)));
         }
         if let Some(bytes) = read_if_exists(&self.place.folder.join(ENVELOPE_FILE))? {
             let value = serde_json::from_slice::<Value>(&bytes).ok();
             let copy = value.and_then(|v| Envelope::parse(&v).ok());
             if copy.as_ref() != Some(envelope) {
-                return Ok(Err(report_different_copy(ENVELOPE_FILE)));
+                return Ok(Err(different_copy_finding(ENVELOPE_FILE)));
             }
         }
         Ok(Ok(()))
     }
 }
 
-fn report_different_copy(file: &str) -> Box<VerifyFinding> {
+fn different_copy_finding(file: &str) -> Box<VerifyFinding> {
     VerifyFinding::error(format!(
         "{file} differs from the statement in {BUNDLE_FILE}"
     ))
@@ -350,21 +350,21 @@ fn subject_sha256(subject: &Value) -> &str {
 const KEY_CURE: &str = "use the builder's key from a source that you trust; a key that comes with \
                         the files proves nothing";
 
-fn report_missing(file: &str, of: &str) -> Box<VerifyFinding> {
+fn missing_file_finding(file: &str, of: &str) -> Box<VerifyFinding> {
     VerifyFinding::error(format!(
         "{of} is not signed with a key of this kind: {file} is missing"
     ))
     .cure("build with --sign-key, or copy the signature from the build machine")
 }
 
-fn report_other_key(what: &str, expected: &str, found: &str) -> Box<VerifyFinding> {
+fn other_key_finding(what: &str, expected: &str, found: &str) -> Box<VerifyFinding> {
     VerifyFinding::error(format!("{what} is signed with another key"))
         .expected(format!("key {expected}"))
         .found(format!("key {found}"))
         .cure(KEY_CURE)
 }
 
-fn report_changed(what: &str) -> Box<VerifyFinding> {
+fn changed_file_finding(what: &str) -> Box<VerifyFinding> {
     VerifyFinding::error(format!("{what} or its signature was changed after signing"))
         .cure("copy it and its signature again from the build machine")
 }

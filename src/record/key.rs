@@ -63,11 +63,11 @@ impl RecordKey {
     /// Parses the value of `--key`: a file, or the key's text itself.
     pub fn parse_argument(text: &str) -> Result<Self> {
         if is_key(text) {
-            return Self::parse(text).map_err(|why| report_unusable("--key", &why));
+            return Self::parse(text).map_err(|why| unusable_key_error("--key", &why));
         }
         let path = Path::new(text);
         let read = read_bounded(path)?;
-        Self::parse(&read).map_err(|why| report_unusable(path.display(), &why))
+        Self::parse(&read).map_err(|why| unusable_key_error(path.display(), &why))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -93,7 +93,7 @@ pub fn read_bounded(path: &Path) -> Result<String> {
 }
 
 /// Returns the error for an unusable key; `at` is its origin.
-pub fn report_unusable(at: impl fmt::Display, why: &str) -> Error {
+pub fn unusable_key_error(at: impl fmt::Display, why: &str) -> Error {
     Error::new(Kind::Recipe, format!("the key {why}"))
         .at(at)
         .expected("an EC P-256 key in PEM, or a minisign key")

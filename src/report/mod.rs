@@ -7,6 +7,7 @@ pub mod ci;
 mod jsonl;
 mod live;
 pub mod stream;
+mod table;
 mod terminal;
 pub mod trace;
 mod transfer_rate;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 pub use ci::CiSystem;
 pub use jsonl::JsonLines;
+pub use table::render_table;
 pub use terminal::Terminal;
 
 use winimg_base::event::{Event, Sink};

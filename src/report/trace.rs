@@ -25,7 +25,7 @@ use winimg_base::error::{Error, Kind, Result};
 const OURS: &str = "winimg";
 /// The variable that selects targets and levels.
 pub const VARIABLE: &str = "WINIMG_LOG";
-const LONGEST: usize = 2000;
+const MAX_VALUE: usize = 2000;
 
 /// Selects the targets for the terminal. `verbose` counts `-v`; `given` is [`VARIABLE`]'s value,
 /// which takes precedence.
@@ -41,14 +41,16 @@ pub fn parse_targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
     };
     let mut all = targets;
     for directive in given.split(',').map(str::trim) {
-        let read: Targets = directive.parse().map_err(|_| report_invalid(directive))?;
+        let read: Targets = directive
+            .parse()
+            .map_err(|_| invalid_target_error(directive))?;
         if let Some(level) = read.default_level() {
             all = all.with_target(OURS, level);
         }
         for (target, level) in read.iter() {
             // A single word is parsed as a target, even if it is a misspelt level.
             if target.split("::").next().is_none_or(|name| !is_ours(name)) {
-                return Err(report_invalid(directive));
+                return Err(invalid_target_error(directive));
             }
             all = all.with_target(target, level);
         }
@@ -56,7 +58,7 @@ pub fn parse_targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
     Ok(all)
 }
 
-fn report_invalid(found: &str) -> Error {
+fn invalid_target_error(found: &str) -> Error {
     Error::new(Kind::Recipe, format!("{VARIABLE} is invalid"))
         .found(found)
         .expected(
@@ -253,10 +255,10 @@ impl Visit for TraceFields<'_> {
 
 /// Truncates a long text and appends its length.
 fn truncate(text: String) -> String {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_VALUE {
         text
     } else {
-        let head = &text[..text.floor_char_boundary(LONGEST)];
+        let head = &text[..text.floor_char_boundary(MAX_VALUE)];
         format!("{head}… ({} bytes)", text.len())
     }
 }

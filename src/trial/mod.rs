@@ -29,4 +29,4 @@ pub const HOST_NAMES: [&str; 2] = ["winimg-try-1", "winimg-try-2"];
 #[cfg(unix)]
 pub use request::TrialRequest;
 #[cfg(unix)]
-pub use run::{detect_firmware, page_path, remove_earlier, report_failed, run};
+pub use run::{detect_firmware, failed_trials_error, page_path, remove_earlier, run};

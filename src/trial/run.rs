@@ -101,7 +101,7 @@ fn read_screens(request: &TrialRequest, trial: &result::TrialResult) -> ScreenIm
 
 /// Returns the error for an image whose clones did not come up properly; its findings were reported
 /// before.
-pub fn report_failed(targets: &[&TargetSpec], folder: &Path) -> Error {
+pub fn failed_trials_error(targets: &[&TargetSpec], folder: &Path) -> Error {
     let names: Vec<String> = targets.iter().map(|t| format!("`{}`", t.name)).collect();
     let need = if names.len() == 1 { "needs" } else { "need" };
     let fact = format!(

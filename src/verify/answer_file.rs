@@ -48,8 +48,8 @@ fn check_file(image: &InspectedImage<'_>, path: &str, own: bool) -> Verdict {
     let Some(bytes) = image.volume.read(path, LIMIT)? else {
         return Ok(());
     };
-    let text = decode_text(&bytes).ok_or_else(|| report_unreadable(path))?;
-    let secrets = list_secrets(&text).map_err(|why| report_unreadable(path).found(why))?;
+    let text = decode_text(&bytes).ok_or_else(|| unreadable_finding(path))?;
+    let secrets = list_secrets(&text).map_err(|why| unreadable_finding(path).found(why))?;
     if !secrets.is_empty() {
         return Err(VerifyFinding::error(format!("{path} contains a secret"))
             .found(secrets.join(", "))
@@ -65,7 +65,7 @@ fn check_file(image: &InspectedImage<'_>, path: &str, own: bool) -> Verdict {
     }
 }
 
-fn report_unreadable(path: &str) -> Box<VerifyFinding> {
+fn unreadable_finding(path: &str) -> Box<VerifyFinding> {
     VerifyFinding::warning(format!("{path} is not a readable answer file"))
 }
 

@@ -166,7 +166,7 @@ pub fn report(report: &VerifyReport, image: &str, sink: &dyn Sink) {
 }
 
 /// Returns the error of an image whose findings have been reported.
-pub fn report_failure(image: &str, summary: &str) -> Error {
+pub fn failed_image_error(image: &str, summary: &str) -> Error {
     Error::new(Kind::Verify, "the image failed verification")
         .at(image)
         .found(summary)

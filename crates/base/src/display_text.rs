@@ -47,6 +47,43 @@ pub fn sanitize_line(text: &str) -> String {
     sanitize_lines(text).replace(['\n', '\t'], " ")
 }
 
+/// Removes escape sequences and control characters, for output that is not markup.
+pub fn strip_controls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => skip_sequence(&mut chars),
+            '\n' | '\t' => out.push(c),
+            '\r' => {}
+            c if is_invisible(c) => out.push('\u{fffd}'),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Does the same for one line: line ends and tabs become spaces.
+pub fn strip_line(text: &str) -> String {
+    strip_controls(text).replace(['\n', '\t'], " ")
+}
+
+/// Skips the rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC up to BEL or ST,
+/// others one character.
+fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    let ends: fn(char) -> bool = match chars.next() {
+        Some('[') => |c| ('@'..='~').contains(&c),
+        Some(']') => |c| c == '\x07',
+        _ => return,
+    };
+    while let Some(c) = chars.next_if(|c| *c != '\n' && *c != '\x1b') {
+        if ends(c) {
+            return;
+        }
+    }
+}
+
 /// Escapes hidden characters in the texts of serialized JSON, which keeps its value (RFC 8259, 7).
 pub fn escape_json(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| is_unprintable(c) && c != '\n') {

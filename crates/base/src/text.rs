@@ -343,6 +343,22 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
+/// Formats a number of bytes: `512 B`, `12 KiB`, `1.2 MiB`.
+pub fn format_size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// `+1.2 GiB`, `−3.0 MiB`
+pub fn format_difference(before: u64, after: u64) -> String {
+    let sign = if after < before { '−' } else { '+' };
+    format!("{sign}{}", format_size(after.abs_diff(before)))
+}
+
 /// Formats a duration: `41.0 s`, `3 min 5 s`.
 pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;

@@ -64,8 +64,8 @@ pub fn render_next_attempt(report: &BuildReport) -> String {
     if report.state == BuildState::Built {
         return String::new();
     }
-    let course = &report.course;
-    let line = match (&course.line, &course.recipe_path) {
+    let timeline = &report.timeline;
+    let line = match (&timeline.line, &timeline.recipe_path) {
         (Some(line), _) => line.clone(),
         (None, Some(path)) => format!("winimg build {path}"),
         (None, None) => return String::new(),
@@ -77,8 +77,8 @@ pub fn render_next_attempt(report: &BuildReport) -> String {
         .filter(|next| !next.is_empty());
     let resumes = next
         .or_else(|| {
-            let sealed = course.layers.sealed.last().map(|sealed| &sealed.after);
-            let used = course.layers.used.as_ref().map(|used| &used.after);
+            let sealed = timeline.layers.sealed.last().map(|sealed| &sealed.after);
+            let used = timeline.layers.used.as_ref().map(|used| &used.after);
             let after = sealed.or(used)?;
             Some(format!(
                 "the next build resumes from the layer after {after}"

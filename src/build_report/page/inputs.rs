@@ -1,8 +1,9 @@
 //! The inputs with their proofs.
 
 use super::super::{BuildReport, ReportInput};
-use crate::page::{escape_html, format_size, render_headed_table, render_prose};
+use crate::page::{escape_html, render_headed_table, render_prose};
 use winimg_base::event::InputProof;
+use winimg_base::text::format_size;
 
 pub fn render_inputs(report: &BuildReport) -> String {
     let rows: String = report.components.iter().map(render_row).collect();

@@ -3,7 +3,8 @@
 use super::super::BuildReport;
 use super::failure::render_log_part;
 use crate::engine::evidence::{DEBUG, FOLDER};
-use crate::page::{format_size, render_definitions, render_table, render_treemap};
+use crate::page::{render_definitions, render_table, render_treemap};
+use winimg_base::text::format_size;
 
 pub fn render_machine(report: &BuildReport) -> String {
     let mut out = render_definitions(&list_facts(report));
@@ -25,7 +26,7 @@ pub fn render_machine(report: &BuildReport) -> String {
 }
 
 fn list_facts(report: &BuildReport) -> Vec<(&'static str, String)> {
-    let (course, built) = (&report.course, report.built.as_ref());
+    let (timeline, built) = (&report.timeline, report.built.as_ref());
     let tool = built.map(|m| match &m.tool.commit {
         Some(commit) => format!("{} ({commit})", m.tool.version),
         None => m.tool.version.clone(),
@@ -52,10 +53,10 @@ fn list_facts(report: &BuildReport) -> Vec<(&'static str, String)> {
         .map(|remark| ("remark", remark.clone()));
     let recipe = built.map(|m| format!("{}, {}", m.recipe.path, m.recipe.digest));
     let facts = [
-        ("winimg", tool.or_else(|| course.winimg.clone())),
-        ("recipe", recipe.or_else(|| course.recipe_path.clone())),
-        ("Windows", windows.or_else(|| course.media.clone())),
-        ("host", host.or_else(|| course.host.clone())),
+        ("winimg", tool.or_else(|| timeline.winimg.clone())),
+        ("recipe", recipe.or_else(|| timeline.recipe_path.clone())),
+        ("Windows", windows.or_else(|| timeline.media.clone())),
+        ("host", host.or_else(|| timeline.host.clone())),
         ("machine", machine),
         ("targets", built.map(|m| m.targets.join(", "))),
     ];

@@ -100,7 +100,7 @@ fn render_headline(report: &BuildReport) -> String {
 fn build(report: &BuildReport) -> String {
     let mut text = format!("Build of {}", escape_html(&report.recipe));
     if report.state != BuildState::Built {
-        if let Some(phase) = report.course.phase {
+        if let Some(phase) = report.timeline.phase {
             let _ = write!(text, ", in the phase {phase}");
         }
         let step = report.failure.as_ref().and_then(|f| f.step.as_ref());
@@ -108,10 +108,10 @@ fn build(report: &BuildReport) -> String {
             let _ = write!(text, ", at step {number}, {}", escape_html(name));
         }
     }
-    if let Some(time) = report.course.last {
+    if let Some(time) = report.timeline.last {
         let _ = write!(text, ". {}", format_second(time));
     }
-    let seconds = report.course.compute_duration();
+    let seconds = report.timeline.compute_duration();
     if seconds > 0.0 {
         let _ = write!(text, ", after {}", format_duration(seconds));
     }

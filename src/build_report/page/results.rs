@@ -2,11 +2,10 @@
 
 use super::super::{BuildReport, NextStep, ReportTrial, ReportedFinding};
 use crate::page::{
-    escape_html, format_size, render_finding, render_headed_table, render_prose, render_text_block,
-    wrap_tag,
+    escape_html, render_finding, render_headed_table, render_prose, render_text_block, wrap_tag,
 };
 use winimg_base::event::FindingSeverity;
-use winimg_base::text::count;
+use winimg_base::text::{count, format_size};
 
 /// Summarizes the artifacts: `Windows …: 2 artifacts, 12.3 GiB in total.`
 pub fn in_short(report: &BuildReport) -> String {
@@ -48,7 +47,7 @@ pub fn next(report: &BuildReport) -> String {
         return String::new();
     };
     let mut out = String::new();
-    if report.tries.is_empty() {
+    if report.trials.is_empty() {
         let targets: String = if manifest.targets.is_empty() {
             " --as TARGET".into()
         } else {
@@ -60,33 +59,33 @@ pub fn next(report: &BuildReport) -> String {
                 <code>winimg targets</code> lists the platforms.</p>\n";
         out += &render_text_block(&line);
     }
-    out.extend(report.roads.iter().map(render_next_step));
+    out.extend(report.next_steps.iter().map(render_next_step));
     if !out.is_empty() {
         out += "<p class=\"note\">Run these in this folder. Replace the words in capitals.</p>\n";
     }
     out
 }
 
-fn render_next_step(road: &NextStep) -> String {
-    let (title, commands) = (escape_html(road.title), render_text_block(&road.commands));
+fn render_next_step(step: &NextStep) -> String {
+    let (title, commands) = (escape_html(step.title), render_text_block(&step.commands));
     format!("<h3>{title}</h3>\n{commands}")
 }
 
 /// Renders the findings of the verification and the results of trials.
 pub fn render_findings(report: &BuildReport) -> String {
-    let course = &report.course;
+    let timeline = &report.timeline;
     let mut out = String::new();
-    for checked in &course.checked {
+    for checked in &timeline.checked {
         out += &format!("<p>{}</p>\n", render_prose(checked));
     }
-    out.extend(course.findings.iter().map(render_reported_finding));
-    let tries: String = report
-        .tries
+    out.extend(timeline.findings.iter().map(render_reported_finding));
+    let trials: String = report
+        .trials
         .iter()
         .map(|tried| one_try(report, tried))
         .collect();
-    if !tries.is_empty() {
-        out += &format!("<h3>Trials</h3>\n{}", wrap_tag("ul", &tries));
+    if !trials.is_empty() {
+        out += &format!("<h3>Trials</h3>\n{}", wrap_tag("ul", &trials));
     }
     out
 }

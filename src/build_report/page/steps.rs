@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::super::{BuildReport, ReportStep, ReportStepEnd};
-use crate::engine::evidence::known_code;
 use crate::engine::run::exit_code;
 use crate::page::{escape_html, render_text_block};
 use winimg_base::text::format_duration;
+use winimg_machine::vm::symptoms::known_code;
 
 pub fn render_steps(report: &BuildReport) -> String {
     report

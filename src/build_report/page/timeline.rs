@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::super::{BuildReport, TimelineRow, TimelineRowKind};
-use crate::page::{escape_html, format_clock, format_size, render_prose, wrap_tag};
-use winimg_base::text::format_duration;
+use crate::page::{escape_html, format_clock, render_prose, wrap_tag};
+use winimg_base::text::{format_duration, format_size};
 
 /// Number of steps up to which all are shown.
 const STEPS: usize = 24;
@@ -12,11 +12,11 @@ const STEPS: usize = 24;
 const PART: f64 = 0.02;
 
 pub fn render_timeline(report: &BuildReport) -> String {
-    let course = &report.course;
-    let all = course.compute_duration().max(1e-3);
-    let steps = course.rows.iter().filter(|row| is_step(row)).count();
+    let timeline = &report.timeline;
+    let all = timeline.compute_duration().max(1e-3);
+    let steps = timeline.rows.iter().filter(|row| is_step(row)).count();
     let (short, long): (Vec<&TimelineRow>, Vec<&TimelineRow>) =
-        course.rows.iter().partition(|row| {
+        timeline.rows.iter().partition(|row| {
             let seconds = row.seconds.unwrap_or(f64::INFINITY);
             is_step(row) && steps > STEPS && seconds < all * PART
         });
@@ -87,7 +87,7 @@ fn to_percentage(seconds: f64, all: f64) -> f64 {
 
 pub fn render_warnings(report: &BuildReport) -> String {
     let items: String = report
-        .course
+        .timeline
         .warnings
         .iter()
         .map(|text| format!("<li>{}</li>\n", render_prose(text)))
@@ -98,7 +98,7 @@ pub fn render_warnings(report: &BuildReport) -> String {
 /// Renders the layer that the build started from, why no later one was used, and the layers it
 /// sealed.
 pub fn render_cache(report: &BuildReport) -> String {
-    let layers = &report.course.layers;
+    let layers = &report.timeline.layers;
     let mut out = String::new();
     if let Some(used) = &layers.used {
         let _ = write!(

@@ -13,12 +13,12 @@ use winimg_base::event::{Event, Phase};
 use winimg_base::text::{count, format_duration};
 
 use super::super::documents::{MatrixBuildResult, MatrixVariantResult, VariantState};
-use super::super::inputs::render_table;
 use super::super::recipe::RecipePurpose;
 use super::super::{CommandContext, hypervisor, print, print_json};
 use super::report;
 use super::supervise::{self, BuildJob, BuildOutcome, BuildProgress, MatrixRun};
 use super::{read_variants, schedule};
+use crate::report::render_table;
 
 pub fn run(args: &cli::MatrixBuildArgs, context: &CommandContext) -> Result<()> {
     let each = parse_build_arguments(&args.arguments)?;

@@ -11,10 +11,10 @@ use winimg_base::event::Phase;
 use winimg_machine::vm::HypervisorKind;
 use winimg_supply::store::Store;
 
-use super::super::inputs::render_table;
 use super::super::recipe::RecipePurpose;
 use super::super::{CommandContext, hypervisor, print, print_json};
 use super::{VariantRecipe, collect_values, read_variants, schedule};
+use crate::report::render_table;
 
 pub fn run(args: &cli::MatrixPlanArgs, context: &CommandContext) -> Result<()> {
     let platform = hypervisor::choose_platform(&args.hypervisor, context)?;

@@ -10,13 +10,12 @@ mod properties;
 use std::path::Path;
 
 use crate::cli;
-use crate::page::format_size;
 use crate::record::BuildManifest;
 use crate::record::published::{self, Publication, PublicationRecord};
 use crate::record::writer::MANIFEST;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_base::text::{column_width, count};
+use winimg_base::text::{column_width, count, format_size};
 use winimg_supply::fetch::shared_cache::RegistryConfig;
 use winimg_supply::publish::{
     Destination, KnownBy, ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli;
 use crate::engine::inputs::merge_errors;
+use crate::report::render_table;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::{
@@ -21,7 +22,7 @@ use winimg_supply::fetch::documents::Documents;
 use winimg_supply::store::Store;
 
 use super::documents::{DeadUrl, SkippedVersion, UpgradedVersion};
-use super::pin::{FIRST_USE, PinRequest, PinnedInput};
+use super::pinned_input::{FIRST_USE, PinRequest, PinnedInput};
 use super::source::RecipeSource;
 use super::successors::{fail_if_unreachable, read_lists};
 use super::{CommandContext, inputs, print, recipe};
@@ -261,7 +262,7 @@ impl RecipeUpgrade {
                     ]
                 })
                 .collect();
-            text += &inputs::render_table(
+            text += &render_table(
                 &["name", "version", "new version", "written as"],
                 &rows,
                 &[],

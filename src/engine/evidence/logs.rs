@@ -6,18 +6,7 @@
 
 use std::collections::HashSet;
 
-/// The component that writes a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFamily {
-    Setup,
-    Sysprep,
-    Servicing,
-    Devices,
-    /// winimg's own files in the guest.
-    Bootstrap,
-    /// A step's output, or the error itself.
-    Step,
-}
+use winimg_machine::vm::symptoms::LogFamily;
 
 /// The log with only errors comes first: setupact.log repeats them.
 const SETUP: &[&str] = &["setuperr.log", "setupact.log"];

@@ -8,7 +8,6 @@ mod causes;
 mod diagnosis;
 mod files;
 pub(crate) mod logs;
-mod patterns;
 mod record;
 mod recording;
 mod redact;
@@ -25,13 +24,13 @@ use winimg_base::event::{Cancel, Phase, Sink};
 use winimg_base::io::{create_folders, remove_folder_if_exists, write_atomically};
 use winimg_base::text::Secret;
 use winimg_formats::disk::DiskImage;
+use winimg_machine::vm::symptoms::LogFamily;
 
 use causes::{CauseSource, find_causes};
 use diagnosis::diagnose;
 use logs::WindowsLog;
 use redact::Redactor;
 
-pub use causes::known_code;
 pub use files::{SCREENS, describe_left_out, keep_screens};
 pub use record::{ErrorRecord, FailureRecord, LogExcerpt};
 pub use recording::TraceRecording;
@@ -265,7 +264,7 @@ fn last_lines(text: &str, most: usize) -> String {
 /// Returns the end of the log if it is one of winimg's own commands.
 fn extract_bootstrap(log: &WindowsLog) -> Option<LogExcerpt> {
     let text = last_lines(&log.text, BOOTSTRAP_LINES);
-    let is_shown = log.family == logs::LogFamily::Bootstrap && !text.is_empty();
+    let is_shown = log.family == LogFamily::Bootstrap && !text.is_empty();
     is_shown.then(|| LogExcerpt {
         title: log.path.clone(),
         file: describe_log(log).0,

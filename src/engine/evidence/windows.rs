@@ -13,22 +13,23 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::gpt::{self, DiskPartition};
 use winimg_formats::disk::{Disk, DiskImage, ntfs};
 use winimg_formats::hive::{Hive, HiveValueData};
+use winimg_machine::vm::symptoms::LogFamily;
 
 use super::diagnosis::{DiskState, PartitionTableState, SetupRegistry, VolumeState};
 use super::files::{LOGS_OF_WINDOWS, TailWriter};
-use super::logs::{self, ANSWER_FILES, KNOWN, LogFamily, OWN_FOLDER, WindowsLog};
+use super::logs::{self, ANSWER_FILES, KNOWN, OWN_FOLDER, WindowsLog};
 use super::redact::{self, Redactor};
 
 /// Maximum size kept of a log; only its end is kept.
 const LOG_KEPT: usize = 2 << 20;
 /// Maximum size of a log: reading a larger one would take minutes.
-const LOG_LONGEST: u64 = 1 << 30;
-const ANSWER_FILE_LONGEST: u64 = 1 << 20;
-const HIVE_LONGEST: u64 = 512 << 20;
+const MAX_LOG: u64 = 1 << 30;
+const MAX_ANSWER_FILE: u64 = 1 << 20;
+const MAX_HIVE: u64 = 512 << 20;
 /// Maximum number of partitions to read.
-const MOST_PARTITIONS: usize = 16;
+const MAX_PARTITIONS: usize = 16;
 /// Maximum number of files to read in winimg's own folder.
-const MOST_OWN_FILES: usize = 40;
+const MAX_OWN_FILES: usize = 40;
 const CONFIG: &str = r"Windows\System32\config";
 
 #[derive(Debug, Default)]
@@ -106,7 +107,7 @@ impl DiskInspector<'_> {
                 table.partitions.iter().map(describe_partition).collect(),
             )
         };
-        for partition in table.partitions.iter().take(MOST_PARTITIONS) {
+        for partition in table.partitions.iter().take(MAX_PARTITIONS) {
             if self.cancel.is_cancelled() {
                 return;
             }
@@ -172,7 +173,7 @@ impl DiskInspector<'_> {
         let own = entries
             .iter()
             .filter(|e| !e.is_directory && is_own(&e.name));
-        for entry in own.take(MOST_OWN_FILES) {
+        for entry in own.take(MAX_OWN_FILES) {
             let path = format!(r"{OWN_FOLDER}\{}", entry.name);
             self.log(
                 volume,
@@ -225,7 +226,7 @@ impl DiskInspector<'_> {
         else {
             return Ok(None);
         };
-        if facts.size > LOG_LONGEST {
+        if facts.size > MAX_LOG {
             let fact = format!("{} MiB is too large to read", facts.size >> 20);
             return Err(Error::new(Kind::Failed, fact));
         }
@@ -239,7 +240,7 @@ impl DiskInspector<'_> {
 
     fn answer_files(&mut self, volume: &ntfs::NtfsVolume<'_>, to: &Path) {
         for path in ANSWER_FILES {
-            match volume.read(path, ANSWER_FILE_LONGEST) {
+            match volume.read(path, MAX_ANSWER_FILE) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     let text = logs::decode(&self.redactor.redact_bytes(&bytes));
@@ -285,7 +286,7 @@ impl DiskInspector<'_> {
 
     fn open_hive(&mut self, volume: &ntfs::NtfsVolume<'_>, name: &str) -> Option<Hive> {
         let path = format!(r"{CONFIG}\{name}");
-        let parsed = match volume.read(&path, HIVE_LONGEST) {
+        let parsed = match volume.read(&path, MAX_HIVE) {
             Ok(None) => {
                 self.found
                     .state

@@ -101,7 +101,7 @@ impl Signers {
                 self.ecdsa = Some((EcdsaSigner::Key(key), public));
             }
             local::SigningKey::Minisign(_) if self.minisign.is_some() => {
-                return Err(report_second_key("minisign", at));
+                return Err(second_key_error("minisign", at));
             }
             local::SigningKey::Minisign(key) => self.minisign = Some(check_signing(key, at)?),
         }
@@ -136,7 +136,7 @@ impl Signers {
 
     fn refuse_second_ecdsa(&self, at: &str) -> Result<()> {
         match self.ecdsa {
-            Some(_) => Err(report_second_key("ECDSA", at)),
+            Some(_) => Err(second_key_error("ECDSA", at)),
             None => Ok(()),
         }
     }
@@ -228,7 +228,7 @@ pub fn parse_minisign_key(
 ) -> Result<MinisignKey> {
     match parse_key(text, at, password)? {
         local::SigningKey::Minisign(key) => check_signing(key, at),
-        local::SigningKey::Ec(..) => Err(key::report_unusable(
+        local::SigningKey::Ec(..) => Err(key::unusable_key_error(
             at,
             "is an EC key: this needs a minisign key",
         )),
@@ -237,14 +237,14 @@ pub fn parse_minisign_key(
 
 fn check_signing(key: MinisignKey, at: &str) -> Result<MinisignKey> {
     key.sign(TRIAL, "a trial").map_err(|_| {
-        key::report_unusable(at, "is damaged: its public and private halves do not match")
+        key::unusable_key_error(at, "is damaged: its public and private halves do not match")
     })?;
     Ok(key)
 }
 
 fn parse_key(text: &Secret, at: &str, password: Option<&Secret>) -> Result<local::SigningKey> {
     local::parse_key(text, password).map_err(|problem| {
-        let error = key::report_unusable(at, &problem.fact);
+        let error = key::unusable_key_error(at, &problem.fact);
         problem.cures.into_iter().fold(error, Error::cure)
     })
 }
@@ -286,7 +286,7 @@ fn read_public(path: &Path) -> Result<EcdsaPublicKey> {
     })
 }
 
-fn report_second_key(kind: &str, at: &str) -> Error {
+fn second_key_error(kind: &str, at: &str) -> Error {
     Error::new(Kind::Recipe, format!("there are two {kind} signing keys"))
         .at(at)
         .expected("at most one minisign key, and one EC key or --sign-command")

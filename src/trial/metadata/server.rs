@@ -2,7 +2,7 @@
 //! thread for each connection. For each connection of the clone, QEMU starts the program `relay`
 //! and forwards the data to it (`guestfwd` with `cmd:`).
 //!
-//! Rejects requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and
+//! Rejects requests beyond `crate::http`'s limits, clients that take longer than `TIMEOUT`, and
 //! more clients than `MAX_CLIENTS`. Records all requests with their status.
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::http::serve::{self, ConnectionGate, ReceiveError};
 use crate::http::{HttpRequest, HttpResponse};
 
 /// Timeout of a connection. A clone that restarts leaves connections open.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_CLIENTS: usize = 32;
 /// Maximum number of recorded requests; further ones are only answered.
 const MAX_RECORDS: usize = 10_000;
@@ -41,7 +41,7 @@ struct MetadataServerState {
 impl MetadataServer {
     /// Creates a socket for each of the service's addresses in `folder`, which must be private.
     pub fn open(service: MetadataService, folder: &Path) -> Result<Self> {
-        Self::with_patience(service, folder, PATIENCE)
+        Self::with_patience(service, folder, TIMEOUT)
     }
 
     /// Opens the sockets with another timeout, for tests.

@@ -9,9 +9,9 @@ use super::super::state::{
     KnownFact, RunEnd, ServiceFailure, SshdState,
 };
 use super::{ScreenImages, render_table};
-use crate::page::{self, escape_html, format_size};
+use crate::page::{self, escape_html};
 use winimg_base::digest::Digest;
-use winimg_base::text::{count, format_duration};
+use winimg_base::text::{count, format_duration, format_size};
 
 /// A row of the table: its name, and a function that renders a clone's state as lines of text.
 type CloneRow = (&'static str, fn(&CloneState, &GivenIdentity) -> Vec<String>);

@@ -12,11 +12,11 @@ use super::compare::ComparisonOutcome;
 use super::metadata::CloneReport;
 use super::result::{CloneRun, TrialFinding, TrialNetwork, TrialResult};
 use crate::page::{
-    self, HtmlPage, PageSection, escape_html, format_clock, format_second, format_size,
-    render_link, render_prose, render_table, to_sentence, wrap_tag,
+    self, HtmlPage, PageSection, escape_html, format_clock, format_second, render_link,
+    render_prose, render_table, to_sentence, wrap_tag,
 };
 use winimg_base::event::FindingSeverity;
-use winimg_base::text::{count, format_duration};
+use winimg_base::text::{count, format_duration, format_size};
 use winimg_recipe::recipe::target::serialized_name;
 
 /// Screens as base64 PNGs, by their names in the result. Screens that are too large for a report

@@ -4,6 +4,7 @@ use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::Disk;
 use winimg_formats::hive::{HiveKey, HiveValueData};
+use winimg_machine::vm::symptoms::LogFamily;
 use winimg_recipe::recipe::RegistryKey;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     agent::{self, AgentSettings},
     services, sshd,
 };
-use crate::engine::evidence::logs::{self, LogFamily, WindowsLog};
+use crate::engine::evidence::logs::{self, WindowsLog};
 use crate::verify::{self, CheckResult, InspectedImage, VerifyFinding};
 
 const SETUP: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\Setup");

@@ -4,16 +4,17 @@
 //! This module decides nothing about the guest's content.
 
 pub mod bugcheck;
-mod fuzzy_text;
 mod hardware;
 pub mod hyperv;
 mod image_overlay;
 mod observation;
 mod platform;
+mod purpose;
 mod qcow2;
 pub mod qemu;
 pub mod screen;
 pub mod supervisor;
+pub mod symptoms;
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -49,7 +50,8 @@ pub enum Accel {
 
 /// Supported hypervisors. Each presents different devices to Windows, so their layers cannot be
 /// exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HypervisorKind {
     Qemu,
     HyperV,

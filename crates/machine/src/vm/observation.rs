@@ -5,45 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::bugcheck::{self, KernelCrash};
-use super::fuzzy_text;
-use super::screen::dialog::{self, KnownScreen};
-use winimg_base::error::{Error, Kind};
-
-/// Task of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MachinePurpose {
-    /// Windows Setup, from the empty disk to the agent's first answer.
-    #[default]
-    Install,
-    /// An installed Windows, from power-on to the agent's first answer.
-    Boot,
-    /// An installed Windows whose agent has answered already.
-    Steps,
-    /// A sealed Windows that starts as a new machine, from power-on until it is idle.
-    Clone,
-}
-
-impl MachinePurpose {
-    /// Name of the program that is expected on the screen.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Install => "Windows Setup",
-            Self::Boot | Self::Steps | Self::Clone => "Windows",
-        }
-    }
-}
-
-impl From<MachinePurpose> for Kind {
-    /// Maps the task to the kind of its errors.
-    fn from(purpose: MachinePurpose) -> Self {
-        match purpose {
-            MachinePurpose::Install => Self::Setup,
-            MachinePurpose::Boot | MachinePurpose::Steps => Self::Machine,
-            MachinePurpose::Clone => Self::Trial,
-        }
-    }
-}
+use super::bugcheck::KernelCrash;
+use super::purpose::MachinePurpose;
+use super::symptoms::{self, KnownScreen};
+use winimg_base::error::Error;
 
 /// Observations at the end of the watch.
 #[derive(Clone, Debug, Default)]
@@ -110,8 +75,8 @@ impl MachineObservation {
 
     /// Builds the error for a machine that is stuck at a screen. A known dialog is named if its
     /// text could be read.
-    pub fn report_stuck_screen(&self, at: StuckScreen<'_>) -> Error {
-        let known = dialog::find(&self.text.join("\n"));
+    pub fn stuck_screen_error(&self, at: StuckScreen<'_>) -> Error {
+        let known = symptoms::find_on_screen(&self.text.join("\n"));
         let fact = match &known {
             Some(KnownScreen::Dialog(dialog)) => format!("{} stopped: {}", at.who, dialog.name),
             Some(KnownScreen::StopError(code)) => {
@@ -125,7 +90,7 @@ impl MachineObservation {
         match known {
             Some(KnownScreen::Dialog(dialog)) => {
                 let error = error.lines([format!("likely: {}", dialog.cause)]);
-                self.attach_screen(error).cure(dialog.cure)
+                self.attach_screen(error).cure(&dialog.cure)
             }
             Some(KnownScreen::StopError(code)) => {
                 let error = error.lines([format!("likely: {}", code.cause)]);
@@ -154,7 +119,7 @@ pub struct StuckScreen<'a> {
     pub who: &'a str,
     pub fact: &'a str,
     pub expected: &'a str,
-    pub causes: &'a [&'a str],
+    pub causes: &'a [String],
 }
 
 /// Formats a duration: `42 s`, `3 min 5 s`, `1 h 2 min`.
@@ -168,7 +133,7 @@ pub fn format_time(time: Duration) -> String {
 }
 
 /// Builds the error for a crashed kernel.
-pub fn report_crash(panic: &KernelCrash, seen: &MachineObservation) -> Error {
+pub fn crash_error(panic: &KernelCrash, seen: &MachineObservation) -> Error {
     let fact = match panic.describe() {
         Some(words) => format!("Windows crashed with the stop error {words}"),
         None => "Windows crashed with a stop error".to_string(),
@@ -181,9 +146,8 @@ pub fn report_crash(panic: &KernelCrash, seen: &MachineObservation) -> Error {
             numbers.collect::<Vec<_>>().join(" ")
         ));
     }
-    let known = panic.code.and_then(bugcheck::by_code);
-    let known =
-        known.or_else(|| bugcheck::on_screen(&fuzzy_text::normalize_text(&seen.text.join("\n"))));
+    let known = panic.code.and_then(symptoms::find_stop_code);
+    let known = known.or_else(|| symptoms::find_stop_error(&seen.text.join("\n")));
     if let Some(known) = known {
         if panic.code.is_none() {
             lines.push(format!("the screen names {}", known.describe()));
@@ -220,7 +184,7 @@ mod tests {
             parameters: vec![0xffff_f88a_0000_1000, 0xc000_0034, 0, 0],
         };
         assert_eq!(
-            report_crash(&panic, &seen(&[])).to_string(),
+            crash_error(&panic, &seen(&[])).to_string(),
             "Windows crashed with the stop error INACCESSIBLE_BOOT_DEVICE (0x7B)\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \
@@ -239,7 +203,7 @@ mod tests {
     fn without_registers_the_screen_names_the_code() {
         let screen = seen(&["Stop code: UNMOUNTABLE BOOT VOLUME"]);
         assert_eq!(
-            report_crash(&KernelCrash::default(), &screen).to_string(),
+            crash_error(&KernelCrash::default(), &screen).to_string(),
             "Windows crashed with a stop error\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \

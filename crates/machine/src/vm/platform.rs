@@ -60,7 +60,7 @@ pub struct HostInspection<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// Facts, expectations and likely causes in the supervisor's messages.
+/// Facts and expectations in the supervisor's messages.
 pub struct PlatformWording {
     /// What a started Windows should do.
     pub expected: &'static str,
@@ -68,10 +68,6 @@ pub struct PlatformWording {
     pub stuck_boot: &'static str,
     /// A Windows that is stuck between two steps.
     pub stuck_steps: &'static str,
-    /// Causes of a stuck Setup, most likely first.
-    pub setup_causes: fn(&MachineObservation) -> &'static [&'static str],
-    pub boot_causes: &'static [&'static str],
-    pub steps_causes: &'static [&'static str],
     /// A further cause of a Setup that keeps restarting.
     pub restart_cause: Option<&'static str>,
     /// What a guest that keeps restarting never did.

@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::call::CmdletCall;
+use crate::vm::symptoms;
 use winimg_base::error::{Error, Kind};
 
 /// Origin of a refusal, by the exception's type, which is not localized.
@@ -52,10 +53,6 @@ impl CallRefusal {
             category,
             by: RefusalSource::from_exception(&exception),
         }
-    }
-
-    fn contains_any(&self, words: &[&str]) -> bool {
-        words.iter().any(|w| self.message.contains(w))
     }
 }
 
@@ -124,89 +121,6 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_string()
 }
 
-/// A known refusal with its cure.
-struct KnownRefusal {
-    /// Codes in the message or the id, which are not localized.
-    codes: &'static [&'static str],
-    words: &'static [&'static str],
-    kind: Kind,
-    cure: &'static str,
-}
-
-const KNOWN: &[KnownRefusal] = &[
-    KnownRefusal {
-        codes: &["0x8007000E", "0x800705AA"],
-        words: &["Not enough memory in the system", "ran out of memory"],
-        kind: Kind::Host,
-        cure: "stop other machines, or give this one less memory: [machine] memory",
-    },
-    KnownRefusal {
-        codes: &["0x80070020"],
-        words: &["being used by another process", "is locked"],
-        kind: Kind::Host,
-        cure: "close the program that has the file open: another virtual machine, a backup, \
-               a virus scanner, or a mounted disk",
-    },
-    KnownRefusal {
-        codes: &["0x80070070"],
-        words: &["not enough space on the disk", "not enough disk space"],
-        kind: Kind::Host,
-        cure: "free some space there (`winimg cache prune` removes unused entries), \
-               or move the cache to another disk",
-    },
-    KnownRefusal {
-        codes: &["0x80070005"],
-        words: &[
-            "do not have the required permission",
-            "Access is denied",
-            "access denied",
-            "requires elevation",
-        ],
-        kind: Kind::Host,
-        cure: "run winimg from an elevated prompt: only administrators can mount Hyper-V's disks",
-    },
-    KnownRefusal {
-        codes: &["0x800706BA"],
-        words: &[
-            "was unable to connect to the service",
-            "the service is not running",
-        ],
-        kind: Kind::Host,
-        cure: "start Hyper-V's service: Start-Service vmms",
-    },
-    // Used for a stopped service and for a missing object.
-    KnownRefusal {
-        codes: &[],
-        words: &["Virtual Machine Management service"],
-        kind: Kind::Machine,
-        cure: "check that Hyper-V's service runs (Get-Service vmms), \
-               and that the machine was not removed",
-    },
-    KnownRefusal {
-        codes: &["CommandNotFoundException"],
-        words: &["is not recognized as the name of a cmdlet"],
-        kind: Kind::Host,
-        cure: "install Hyper-V's PowerShell module: Install-WindowsFeature Hyper-V-PowerShell",
-    },
-    KnownRefusal {
-        codes: &["0xC03A000E"],
-        words: &[
-            "chain of virtual hard disks is corrupted",
-            "mismatch in the identifiers of the parent",
-            "parent virtual hard disk",
-        ],
-        kind: Kind::Machine,
-        cure: "a layer below this disk was changed: build with --fresh",
-    },
-    KnownRefusal {
-        codes: &["0xC0351000", "0xC035001E"],
-        words: &["hypervisor is not running"],
-        kind: Kind::Host,
-        cure: "enable virtualisation in the firmware, \
-               then: bcdedit /set hypervisorlaunchtype auto, and restart this host",
-    },
-];
-
 /// Builds the error for a failed call. `doing` completes "Hyper-V refused to …".
 pub fn explain(doing: &str, trouble: &CallFailure) -> Error {
     let refusal = match trouble {
@@ -227,11 +141,7 @@ pub fn explain(doing: &str, trouble: &CallFailure) -> Error {
                 .cure("check Hyper-V's log: Get-WinEvent Microsoft-Windows-Hyper-V-VMMS-Admin");
         }
     };
-    let known = KNOWN.iter().find(|known| {
-        let mut codes = known.codes.iter();
-        codes.any(|code| refusal.message.contains(code) || refusal.id.contains(code))
-            || refusal.contains_any(known.words)
-    });
+    let known = symptoms::find_hyperv_refusal(&refusal.message, &refusal.id);
     let kind = known.map_or(Kind::Machine, |known| known.kind);
     let error = Error::new(kind, format!("Hyper-V refused to {doing}"))
         .at(&refusal.call)
@@ -245,7 +155,7 @@ pub fn explain(doing: &str, trouble: &CallFailure) -> Error {
                 .filter(|l| !l.is_empty()),
         );
     match known {
-        Some(known) => error.cure(known.cure),
+        Some(known) => error.cure(&known.cure),
         None => error.lines([format!("{} ({})", refusal.id, refusal.category)]),
     }
 }

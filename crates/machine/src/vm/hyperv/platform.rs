@@ -36,16 +36,6 @@ pub const PLATFORM: PlatformSpec = PlatformSpec {
         expected: "Windows to continue without input and to accept PowerShell Direct sessions",
         stuck_boot: "Windows does not start: it is stuck at a screen and accepts no session",
         stuck_steps: "Windows is stuck at a screen and no longer accepts sessions",
-        setup_causes,
-        boot_causes: &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "firmware or Secure Boot differ from those that Windows was installed with",
-        ],
-        steps_causes: &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "an update or a driver is waiting for input after a restart of Windows",
-            "a step stopped the service vmicvmsession (Hyper-V PowerShell Direct Service)",
-        ],
         restart_cause: None,
         no_contact: None,
     },
@@ -89,24 +79,3 @@ fn find_refusals(spec: &MachineSpec) -> Vec<Refusal> {
     refused.map(|(_, fact, cure)| (fact, cure)).collect()
 }
 
-fn setup_causes(seen: &MachineObservation) -> &'static [&'static str] {
-    match seen.restarts {
-        0 => &[
-            "the firmware found nothing to boot, or the medium's key prompt was missed",
-            "the answer file was not found, or is not valid for this Windows",
-            "DiskConfiguration does not fit the firmware \
-             (GPT for generation 2, MBR for generation 1)",
-            "the image that the answer file names is not in install.wim, \
-             or the product key does not fit it",
-        ],
-        1 => &[
-            "a command of the specialize pass failed",
-            "the computer name or the product key of the specialize pass is wrong",
-        ],
-        _ => &[
-            "an out-of-box page is waiting for input: locale (International-Core) \
-             or the Administrator's password is missing",
-            "an unplanned restart during the specialize or oobeSystem pass",
-        ],
-    }
-}

@@ -36,17 +36,6 @@ pub const PLATFORM: PlatformSpec = PlatformSpec {
         stuck_boot: "Windows does not start: \
                      it is stuck at a screen and its guest agent does not answer",
         stuck_steps: "Windows is stuck at a screen and its guest agent does not answer",
-        setup_causes,
-        boot_causes: &[
-            "a stop error (blue screen), or Windows' recovery after one: \
-             the disk's driver does not start",
-            "the guest agent's service QEMU-GA or its driver vioserial does not start",
-        ],
-        steps_causes: &[
-            "a stop error (blue screen), or Windows' recovery after one",
-            "an update or a driver is waiting for input after a restart of Windows",
-            "a step stopped the guest agent or removed its driver",
-        ],
         restart_cause: Some(
             "the virtual processor lacks a feature that this Windows needs \
              (Server 2025: SSE4.2 and POPCNT)",
@@ -116,39 +105,3 @@ fn find_missing_agent(recipe: &Recipe) -> Option<Diagnostic> {
     })
 }
 
-/// Likely causes for a stopped Setup in this phase, most likely first.
-fn setup_causes(seen: &MachineObservation) -> &'static [&'static str] {
-    if !seen.started && seen.restarts == 0 {
-        return &["the disc's loader is waiting for input, or found no Windows to start"];
-    }
-    match (seen.restarts, seen.disk_written) {
-        (0, 0) => &[
-            "the answer file was not found, or is not valid for this Windows",
-            "the disk was not found: its driver is missing from the answer file's DriverPaths",
-            "DiskConfiguration does not fit the firmware (GPT for UEFI, MBR for BIOS)",
-            "no AcceptEula, or a product key that does not fit the image",
-            "a media driver is missing: the CD is not on AHCI",
-        ],
-        (0, written) if written < IMAGE_STARTED => &[
-            "the image that the answer file names is not in install.wim",
-            "a product key that does not fit the image, or an empty one",
-            "DiskConfiguration failed half-way: a partition too small or a wrong order",
-        ],
-        (0, _) => &[
-            "applying the image failed: the disk is too small, or the medium is damaged",
-            "Server 2025 chose CompactOS (0x80071160): \
-             set <Compact>false</Compact> or use a larger disk",
-        ],
-        (1, _) => &[
-            "a command of the specialize pass failed",
-            "a driver, the computer name or the product key of the specialize pass is wrong",
-        ],
-        _ => &[
-            "an out-of-box page is waiting for input: locale (International-Core) \
-             or the Administrator's password is missing",
-            "an unplanned restart during the specialize or oobeSystem pass",
-            "Windows is installed, but SetupComplete.cmd did not start the guest agent \
-             (driver vioserial, service QEMU-GA)",
-        ],
-    }
-}

@@ -3,7 +3,6 @@
 //!
 //! Recognizes neither text nor pictures; only measures differences.
 
-pub mod dialog;
 pub mod ocr;
 pub mod pictures;
 mod png;

@@ -29,7 +29,8 @@ use self::driver::{ChannelLink, HaltReason, MachineDriver, MachineState, Machine
 pub use self::judge::BOOT_RESTARTS;
 pub use self::machine::{SupervisedMachine, SupervisorSettings};
 use self::step_watch::WatchFinding;
-use super::observation::{self, MachineObservation, MachinePurpose};
+use super::observation::{self, MachineObservation};
+use super::purpose::MachinePurpose;
 use super::screen::pictures::ScreenPictures;
 use super::screen::{self, ScreenGrid, ocr};
 use super::{HypervisorKind, MachinePlan, StartMode, lock};
@@ -126,7 +127,7 @@ impl Supervisor {
         let stage = self.purpose().label();
         match halt {
             HaltReason::DiskFull => disk_space::write_failed(self.disk_folder()),
-            HaltReason::Crash(panic) => observation::report_crash(panic, &self.last_look(stage)),
+            HaltReason::Crash(panic) => observation::crash_error(panic, &self.last_look(stage)),
             HaltReason::Hypervisor(fault, words) => {
                 self.driver
                     .describe_halt(*fault, words, &|| self.last_look(stage))

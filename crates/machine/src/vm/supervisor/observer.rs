@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::judge::MachineSample;
 use super::{Supervisor, write_picture};
-use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
+use crate::vm::observation::{MachineObservation, format_time};
+use crate::vm::purpose::MachinePurpose;
 use crate::vm::screen::ScreenGrid;
 use crate::vm::supervisor::driver::{FirmwareEvent, MachineLoad, MachineState, MachineStatus};
 use winimg_base::error::Result;

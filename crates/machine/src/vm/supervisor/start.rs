@@ -14,8 +14,9 @@ use super::observer::MachineObserver;
 use super::{SAMPLE, Supervisor};
 use crate::vm::StartMode;
 use crate::vm::observation::MachineObservation;
-use crate::vm::screen::{ScreenGrid, dialog};
+use crate::vm::screen::ScreenGrid;
 use crate::vm::supervisor::driver::{FirmwareEvent, GuestChannel, MachineState, MachineStatus};
+use crate::vm::symptoms;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;
@@ -117,7 +118,7 @@ impl StartWatch {
             Some((read, waits)) if read.is_unchanged(&screen) => *waits,
             _ => {
                 let text = self.supervisor.read(self.picture()).join("\n");
-                let waits = dialog::find(&text).is_some();
+                let waits = symptoms::find_on_screen(&text).is_some();
                 self.read = Some((screen, waits));
                 waits
             }

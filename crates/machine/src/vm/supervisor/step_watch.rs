@@ -12,10 +12,11 @@ use super::observer::MachineObserver;
 use super::watchdog::Watchdog;
 use super::{SAMPLE, Supervisor, spawn};
 use crate::vm::lock;
-use crate::vm::observation::{MachineObservation, MachinePurpose};
+use crate::vm::observation::MachineObservation;
+use crate::vm::purpose::MachinePurpose;
 use crate::vm::screen::ScreenGrid;
-use crate::vm::screen::dialog::{self, KnownScreen};
 use crate::vm::supervisor::driver::{FirmwareEvent, MachineState, MachineStatus};
+use crate::vm::symptoms::{self, KnownScreen};
 use winimg_base::error::{Error, Result};
 
 /// Result of the watch, for the thread that waits for the guest.
@@ -119,7 +120,7 @@ impl StepWatch {
             Some((read, hopeless)) if read.is_unchanged(&screen) => *hopeless,
             _ => {
                 let text = self.supervisor.read(&self.lookout.ppm).join("\n");
-                let found = dialog::find(&text);
+                let found = symptoms::find_on_screen(&text);
                 let hopeless = matches!(found, Some(KnownScreen::Dialog(known)) if known.hopeless);
                 self.read = Some((screen, hopeless));
                 hopeless

@@ -116,7 +116,7 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::observation::MachinePurpose;
+    use crate::vm::purpose::MachinePurpose;
 
     /// A screen whose upper half has this shade.
     fn screen(shade: u8) -> Option<ScreenGrid> {

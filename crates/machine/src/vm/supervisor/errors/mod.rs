@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::disk_space;
 use super::judge::MachineVerdict;
 use crate::vm::HypervisorKind;
-use crate::vm::observation::{MachineObservation, MachinePurpose, format_time};
+use crate::vm::observation::{MachineObservation, format_time};
+use crate::vm::purpose::MachinePurpose;
 use crate::vm::supervisor::driver::GuestTimeout;
 use winimg_base::error::{Error, Kind};
 
@@ -44,14 +45,14 @@ pub fn explain_verdict(
             observation.attach_screen(disk_space::write_failed(&observation.disk_folder))
         }
         MachineVerdict::Stalled { .. } => stuck_screen::stands_still(observation, context.platform),
-        MachineVerdict::Hangs { .. } => report_hang(observation),
+        MachineVerdict::Hangs { .. } => hang_error(observation),
     })
 }
 
 /// The install disc does not boot, or after a restart the disk does not.
 fn disc_does_not_boot(observation: &MachineObservation, retries: u32) -> Error {
     if observation.refused {
-        return report_secure_boot_refusal(observation);
+        return secure_boot_error(observation);
     }
     let fact = match (observation.restarts, retries) {
         (0, 0) => "the firmware finds nothing to boot".to_string(),
@@ -76,7 +77,7 @@ fn disc_does_not_boot(observation: &MachineObservation, retries: u32) -> Error {
 
 fn disk_does_not_boot(observation: &MachineObservation) -> Error {
     if observation.refused {
-        return report_secure_boot_refusal(observation);
+        return secure_boot_error(observation);
     }
     let (fact, cure) = match (observation.purpose, observation.restarts) {
         (MachinePurpose::Clone, 0) => (
@@ -103,7 +104,7 @@ fn disk_does_not_boot(observation: &MachineObservation) -> Error {
 }
 
 /// Secure Boot rejected all boot loaders.
-fn report_secure_boot_refusal(observation: &MachineObservation) -> Error {
+fn secure_boot_error(observation: &MachineObservation) -> Error {
     let (loader, cure) = match (observation.purpose, observation.restarts) {
         (MachinePurpose::Install, 0) => (
             "the install disc's boot loader",
@@ -220,7 +221,7 @@ fn firmware_late(observation: &MachineObservation, limit: Duration) -> Error {
 
 /// Builds the error for a boot loader or kernel in an endless loop: no program that could be busy
 /// is running yet.
-fn report_hang(observation: &MachineObservation) -> Error {
+fn hang_error(observation: &MachineObservation) -> Error {
     let since = observation.still_since.unwrap_or(observation.elapsed);
     let error = Error::new(
         Kind::Machine,

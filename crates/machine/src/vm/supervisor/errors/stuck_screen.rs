@@ -1,9 +1,11 @@
 //! Builds the error for a machine that is stuck at a screen, with the likely causes for its phase.
 //!
-//! Pure. (Microsoft: Windows Setup log files and event logs; the texts of Setup's dialogs.)
+//! Pure. The causes are rows of the catalogue of symptoms.
 
 use crate::vm::HypervisorKind;
-use crate::vm::observation::{MachineObservation, MachinePurpose, StuckScreen};
+use crate::vm::observation::{MachineObservation, StuckScreen};
+use crate::vm::purpose::MachinePurpose;
+use crate::vm::symptoms::{self, StuckMachine};
 use winimg_base::error::Error;
 
 pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Error {
@@ -20,40 +22,13 @@ pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Erro
         MachinePurpose::Boot => (wording.stuck_boot, wording.expected),
         MachinePurpose::Steps => (wording.stuck_steps, wording.expected),
     };
-    seen.report_stuck_screen(StuckScreen {
-        who: seen.purpose.label(),
-        fact,
-        expected,
-        causes: match seen.purpose {
-            MachinePurpose::Install => (wording.setup_causes)(seen),
-            _ if !seen.started => LOADER_CAUSES,
-            MachinePurpose::Clone => clone_causes(seen.restarts),
-            MachinePurpose::Boot => wording.boot_causes,
-            MachinePurpose::Steps => wording.steps_causes,
-        },
-    })
-}
-
-const LOADER_CAUSES: &[&str] =
-    &["the boot loader is waiting for input: its variables or files do not fit the disk"];
-
-/// Likely causes for a sealed Windows that does not start: the specialize pass runs before the
-/// first restart, the out-of-box experience and the platform's agent after it (Microsoft: How
-/// configuration passes work).
-fn clone_causes(restarts: u32) -> &'static [&'static str] {
-    match restarts {
-        0 => &[
-            "a stop error (blue screen): \
-             the image has no driver that starts at boot for this controller",
-            "a command of the specialize pass failed or is waiting for input",
-        ],
-        _ => &[
-            "an out-of-box page is waiting for input: the seal's answer file omits its setting, \
-             or the platform's answer file was not found",
-            "the platform's agent or a command of the oobeSystem pass failed \
-             or is waiting for input",
-            "a stop error (blue screen), or Windows' recovery after one",
-        ],
+    let known = symptoms::find_stuck(&StuckMachine {
+        purpose: seen.purpose,
+        hypervisor: platform,
+        started: seen.started,
+        restarts: seen.restarts,
+        disk_written: seen.disk_written,
+    });
     }
 }
 
@@ -136,22 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_has_its_own_first_cause() {
-        let firmware = MachineObservation {
-            started: false,
-            ..seen(0, 0)
-        };
-        let phases = [(0, 0), (0, 1), (0, 1 << 30), (1, 1 << 30), (2, 1 << 30)];
-        let phases = phases.map(|(restarts, written)| seen(restarts, written));
-        let first = phases
-            .iter()
-            .chain([&firmware])
-            .map(|s| (HypervisorKind::Qemu.spec().wording.setup_causes)(s)[0]);
-        let different: std::collections::BTreeSet<&str> = first.collect();
-        assert_eq!(different.len(), 6);
-    }
-
-    #[test]
+        causes: known.map_or(&[], |row| &row.causes),
+    })
     fn under_hyper_v_a_setup_that_waits_is_reported_with_its_phase() {
         let causes = [
             "likely: an out-of-box page is waiting for input: locale (International-Core) or the Administrator's password is missing",

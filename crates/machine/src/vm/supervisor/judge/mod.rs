@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use self::blink::BlinkDetector;
 use self::dark_start::DarkStartJudge;
-use crate::vm::observation::MachinePurpose;
+use crate::vm::purpose::MachinePurpose;
 use crate::vm::screen::ScreenGrid;
 use crate::vm::supervisor::driver::{HaltReason, MachineState};
 

@@ -4,9 +4,9 @@
 //! few errors.
 
 /// Length limit of a screen's text.
-const LONGEST: usize = 16 << 10;
+const MAX_TEXT: usize = 16 << 10;
 /// One letter per this many may be wrong.
-const FORGIVEN: usize = 9;
+const LETTERS_PER_ERROR: usize = 9;
 
 /// Converts to lower case and removes spaces, line breaks and punctuation. Letters that OCR
 /// confuses are unified.
@@ -17,13 +17,13 @@ pub fn normalize_text(text: &str) -> String {
         c if c.is_ascii_alphanumeric() => Some(c),
         _ => None,
     });
-    plain.take(LONGEST).collect()
+    plain.take(MAX_TEXT).collect()
 }
 
 /// Returns true if `text` contains `phrase`, apart from a few wrong, missing or added letters. Both
 /// are normalized. Short phrases must match exactly.
 pub fn contains_fuzzy(text: &str, phrase: &str) -> bool {
-    let allowed = phrase.len() / FORGIVEN;
+    let allowed = phrase.len() / LETTERS_PER_ERROR;
     text.contains(phrase)
         || (allowed > 0 && count_edits(text.as_bytes(), phrase.as_bytes()) <= allowed)
 }
