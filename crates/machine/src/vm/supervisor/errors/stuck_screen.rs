@@ -143,7 +143,10 @@ mod tests {
         };
         let phases = [(0, 0), (0, 1), (0, 1 << 30), (1, 1 << 30), (2, 1 << 30)];
         let phases = phases.map(|(restarts, written)| seen(restarts, written));
-        let first = phases.iter().chain([&firmware]).map(|s| setup_causes(s)[0]);
+        let first = phases
+            .iter()
+            .chain([&firmware])
+            .map(|s| (HypervisorKind::Qemu.spec().wording.setup_causes)(s)[0]);
         let different: std::collections::BTreeSet<&str> = first.collect();
         assert_eq!(different.len(), 6);
     }
