@@ -29,7 +29,12 @@ pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Erro
         restarts: seen.restarts,
         disk_written: seen.disk_written,
     });
-    }
+    seen.report_stuck_screen(StuckScreen {
+        who: seen.purpose.label(),
+        fact,
+        expected,
+        causes: known.map_or(&[], |row| &row.causes),
+    })
 }
 
 #[cfg(test)]
