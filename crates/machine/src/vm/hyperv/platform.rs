@@ -78,4 +78,3 @@ fn find_refusals(spec: &MachineSpec) -> Vec<Refusal> {
     let refused = rows.into_iter().filter(|(is_so, _, _)| *is_so);
     refused.map(|(_, fact, cure)| (fact, cure)).collect()
 }
-

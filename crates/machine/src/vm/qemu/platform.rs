@@ -104,4 +104,3 @@ fn find_missing_agent(recipe: &Recipe) -> Option<Diagnostic> {
             ))
     })
 }
-

@@ -116,8 +116,6 @@ mod tests {
     }
 
     #[test]
-        causes: known.map_or(&[], |row| &row.causes),
-    })
     fn under_hyper_v_a_setup_that_waits_is_reported_with_its_phase() {
         let causes = [
             "likely: an out-of-box page is waiting for input: locale (International-Core) or the Administrator's password is missing",
