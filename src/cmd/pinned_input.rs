@@ -201,8 +201,6 @@ fn describe_signers(blob: &StoredBlob, file: &str) -> Vec<String> {
     lines
 }
 
-/// Fails if one variable is the digest of two different files.
-
 impl PinnedInput {
     fn url(&self) -> String {
         self.wanted.request.origin.url.value.to_string()

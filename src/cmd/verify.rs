@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::cli;
 use crate::pool;
@@ -17,12 +16,12 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{self, ContainedFileError};
 use winimg_formats::disk::ntfs::WindowsVolume;
-use winimg_formats::disk::{self, gpt};
+use winimg_formats::disk::{Disk, gpt};
 use winimg_recipe::plan::StepChecks;
 use winimg_recipe::recipe::ReadOptions;
 use winimg_recipe::recipe::target::{self, TargetSpec};
 
-use super::disk::open_disk;
+use super::disk::open_disks;
 use super::documents::{VerifiedFile, VerifyResult};
 use super::{CommandContext, is_record, lock_rule, must_exist, print, print_json, source};
 
@@ -358,8 +357,6 @@ fn record_error<T>(
         }
         Err(error) => Err(error.or_at(place)),
     }
-}
-
 }
 
 /// Emits the findings as events and prints the summary; fails if there are errors.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{CommandContext, targets};
+use super::super::{CommandContext, target_specs};
 use crate::record::BuildManifest;
 use winimg_base::error::Result;
 use winimg_recipe::plan::ImageCheck;
@@ -20,7 +20,7 @@ pub fn read(
     manifest: &BuildManifest,
     context: &CommandContext,
 ) -> Result<BTreeMap<String, String>> {
-    let targets = targets::read_targets(context)?;
+    let targets = target_specs::read_targets(context)?;
     if find_openstack_target(manifest, &targets).is_none() {
         context.sink.warn(
             "the recipe names no OpenStack target: \

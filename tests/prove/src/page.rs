@@ -3,9 +3,9 @@
 //! Pure. All text of guests and hosts goes through `shown`.
 
 use winimg::page::{
-    HtmlPage, PageSection, escape_html, format_clock, format_size, render_headed_table,
-    render_text_block,
+    HtmlPage, PageSection, escape_html, format_clock, render_headed_table, render_text_block,
 };
+use winimg_base::text::format_size;
 
 use crate::judge::PROBES;
 use crate::ledger::{Claim, Ledger};

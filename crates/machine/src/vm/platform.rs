@@ -6,7 +6,6 @@
 
 use std::path::Path;
 
-use super::observation::MachineObservation;
 use super::{Accel, HostRequirements, Hypervisor, HypervisorKind};
 use crate::host::{HostCheck, OperatingSystem};
 use winimg_base::diag::{Diagnostic, Diagnostics};

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use super::{HyperVHypervisor, doctor};
-use crate::vm::observation::MachineObservation;
 use crate::vm::platform::{PlatformSpec, PlatformWording, Refusal};
 use winimg_base::error::Result;
 use winimg_base::io;

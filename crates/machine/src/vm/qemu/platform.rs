@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::doctor;
 use crate::vm::Hypervisor;
-use crate::vm::observation::MachineObservation;
 use crate::vm::platform::{PlatformSpec, PlatformWording};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::Result;
@@ -14,9 +13,6 @@ use winimg_recipe::recipe::{Firmware, Recipe};
 
 /// Driver of the guest agent's port, by the name of its folder in virtio-win.
 const AGENTS_DRIVER: &str = "vioserial";
-/// Bytes on the disk that show that an image was being applied; partitions and file systems alone
-/// are far smaller.
-const IMAGE_STARTED: u64 = 64 << 20;
 
 pub const PLATFORM: PlatformSpec = PlatformSpec {
     name: "qemu",

@@ -29,7 +29,7 @@ pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Erro
         restarts: seen.restarts,
         disk_written: seen.disk_written,
     });
-    seen.report_stuck_screen(StuckScreen {
+    seen.stuck_screen_error(StuckScreen {
         who: seen.purpose.label(),
         fact,
         expected,
