@@ -13,7 +13,7 @@ use crate::recipe::{GuestPath, RegistryKey, RegistryValueData};
 use winimg_base::text::Located;
 
 const POLICY: RegistryKey =
-    RegistryKey::from_static(r"HKLM\SOFTWARE\Policies\Microsoft\Windows DefenderSpec");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender");
 
 pub(super) fn compile_defender(site: &mut StepCompiler<'_>, defender: &DefenderSpec) -> Option<()> {
     set_exclusions(
