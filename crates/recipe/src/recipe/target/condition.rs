@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::ops::check::ServiceStartMode;
 use super::super::quantity::{show_size, size};
-use super::super::{DiskBus, Firmware, GuestPath, RegistryKey, ServiceStartMode};
+use super::super::{DiskBus, Firmware, GuestPath, RegistryKey};
 use super::OutputFormat;
 use winimg_formats::wim::WindowsRelease;
 
