@@ -12,8 +12,8 @@ use winimg::record::manifest::{
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
 
-use winimg_recipe::plan::check::{FileDigest, ImageCheck, ServiceCheck};
-use winimg_recipe::recipe::{RegistryValueData as Data, ServiceStartMode};
+use winimg_recipe::plan::check::{FileDigest, ImageCheck, ServiceCheck, ServiceStartMode};
+use winimg_recipe::recipe::RegistryValueData as Data;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
 

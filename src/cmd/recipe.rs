@@ -13,7 +13,8 @@ use winimg_base::event::Event;
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::lock::{self, LockComparison, LockFile, RecipeLock};
 use winimg_recipe::plan::{self, BuildPlan};
-use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
+use winimg_recipe::recipe::verbs::{GeneralizeSpec, SealAnswer};
+use winimg_recipe::recipe::{self, Recipe, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 use winimg_trust::Signer;
@@ -393,10 +394,10 @@ fn apply_lint_level(mut found: Diagnostics, recipe: &Recipe) -> Diagnostics {
 /// Checks sysprep's answer files as the plan renders them.
 fn check_seal(recipe: &Recipe, plan: &BuildPlan, diagnostics: &mut Diagnostics) {
     for (step, planned) in recipe.steps.iter().zip(&plan.steps) {
-        let Verb::Generalize {
+        let Verb::Generalize(GeneralizeSpec {
             answer_file: SealAnswer::Own(own),
             ..
-        } = &step.verb
+        }) = &step.verb
         else {
             continue;
         };

@@ -44,7 +44,7 @@ pub fn is_due(
     let verb = recipe.steps.get(number - 1).map(|step| &step.verb);
     // A generalized Windows must not be booted again before it is deployed (Microsoft: Sysprep
     // process overview).
-    let seals = matches!(verb, Some(Verb::Generalize { .. }));
+    let seals = matches!(verb, Some(Verb::Generalize(_)));
     // Booting again would undo the cleanup right before the seal: services recreate removed files.
     let mut earlier = recipe.steps.iter().take(number - 1);
     let rested = earlier.any(|step| matches!(step.verb, Verb::Settle));

@@ -17,7 +17,7 @@ use winimg_recipe::plan::{
     BuildPlan, DriverFolder, ExitRule, PayloadEntry, PayloadScript, PlannedOp, PlannedStep,
     SettleWait,
 };
-use winimg_recipe::recipe::Encoding;
+use winimg_recipe::recipe::ops::Encoding;
 use winimg_supply::store::{StoredBlob, UnpackedTree};
 
 /// The file at the disc's root by which `payload.cmd` identifies the disc.

@@ -10,7 +10,7 @@ use super::account::resolve_sid;
 use super::finding::{Verdict, VerifyFinding};
 use super::image::InspectedImage;
 use winimg_recipe::plan::check::{AclCheck, AclEntry};
-use winimg_recipe::recipe::verb::AccessRight;
+use winimg_recipe::plan::check::AccessRight;
 
 /// `OBJECT_INHERIT_ACE` and `CONTAINER_INHERIT_ACE`
 const ALL_BELOW: u8 = 3;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use winimg_recipe::plan::{self, BuildPlan, PayloadEntry};
-use winimg_recipe::recipe::verb::UserState;
-use winimg_recipe::recipe::{Recipe, SealAnswer, Verb};
+use winimg_recipe::recipe::verbs::{GeneralizeSpec, SealAnswer, UserState};
+use winimg_recipe::recipe::{Recipe, Verb};
 
 use super::{name, options_for, recipes, silent};
 
@@ -72,7 +72,7 @@ fn does(recipe: &Recipe) -> Row {
         run.map(|step| &step.verb)
     };
     let seal = verbs().find_map(|verb| match verb {
-        Verb::Generalize { answer_file, .. } => Some(answer_file),
+        Verb::Generalize(GeneralizeSpec { answer_file, .. }) => Some(answer_file),
         _ => None,
     });
     let seal = match seal {

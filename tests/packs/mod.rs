@@ -482,7 +482,7 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
             matches!(
                 starts.as_slice(),
                 [plan::PlannedCheck::Service(plan::check::ServiceCheck {
-                    start: Some(winimg_recipe::recipe::ServiceStartMode::Auto),
+                    start: Some(plan::check::ServiceStartMode::Auto),
                     ..
                 })]
             ),

@@ -9,7 +9,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_recipe::plan::StepChecks;
 use winimg_recipe::plan::check::{ImageCheck, ServiceCheck};
-use winimg_recipe::recipe::ServiceStartMode;
+use winimg_recipe::plan::check::ServiceStartMode;
 
 use super::KEYS;
 

@@ -11,8 +11,8 @@ use winimg_recipe::plan::check::{
     AclCheck, AclEntry, ContainerImageManifest, DriverInf, FileDigest, FirewallCheck,
     FirewallScope, ImageCheck, ServiceCheck, StepChecks,
 };
-use winimg_recipe::recipe::verb::AccessRight;
-use winimg_recipe::recipe::{GuestPath, RegistryValueData as Data, ServiceStartMode};
+use winimg_recipe::plan::check::{AccessRight, ServiceStartMode};
+use winimg_recipe::recipe::{GuestPath, RegistryValueData as Data};
 
 use support::windows_disk::*;
 

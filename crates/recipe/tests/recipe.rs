@@ -7,9 +7,8 @@ use support::tree::{self, with_files};
 
 use winimg_base::diag::DiagnosticsRecord;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{
-    ProofSpec, ReadOptions, Recipe, SealAnswer, UndecidedValue, Verb, read,
-};
+use winimg_recipe::recipe::verbs::{GeneralizeSpec, SealAnswer};
+use winimg_recipe::recipe::{ProofSpec, ReadOptions, Recipe, UndecidedValue, Verb, read};
 
 fn fixtures() -> PathBuf {
     tree::root().join("crates/recipe/tests/recipes")
@@ -667,7 +666,7 @@ fn the_word_none_is_no_path_of_an_answer_file() {
         let files = [("recipe.toml", text), ("none", "<unattend/>")];
         let recipe = good(&files, &ReadOptions::default());
         match &recipe.steps[0].verb {
-            Verb::Generalize { answer_file, .. } => answer_file.clone(),
+            Verb::Generalize(GeneralizeSpec { answer_file, .. }) => answer_file.clone(),
             other => panic!("{other:?}"),
         }
     };

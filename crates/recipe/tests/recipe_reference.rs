@@ -1,5 +1,5 @@
 //! The tables of docs/recipe.md, docs/host.md, docs/matrix.md and docs/pipelines.md, made of the
-//! rows that the reader reads by (`src/recipe/keys.toml`).
+//! rows that the reader reads by (`src/recipe/keys.toml` and the files of verbs).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -6,7 +6,7 @@
 use jiff::civil::Date;
 
 use super::inputs::find_evaluation_release;
-use crate::recipe::verb::UpdateSpec;
+use crate::recipe::verbs::UpdateSpec;
 use crate::recipe::{Recipe, Verb};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;

@@ -3,10 +3,9 @@
 //! Refuses checks that no disk can pass. Two checks may contradict each other: the later one wins,
 //! so that a recipe can override a pack.
 
-use super::check::{self, PlannedCheck};
-use super::expect::service_key;
-use super::{reg, step};
-use crate::recipe::verb::UserState;
+use super::check::{self, PlannedCheck, service_key};
+use crate::recipe::ops::reg;
+use crate::recipe::verbs::{RegistrySpec, UserState, firewall};
 use crate::recipe::{CloneClaim, Recipe, RegistryValueData};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
@@ -56,7 +55,7 @@ pub(super) fn plan_clone_checks(
 
 /// Returns an error for a registry check that can never pass or never fail.
 fn refuse_impossible(claim: &CloneClaim) -> Option<Diagnostic> {
-    let CloneClaim::Registry { key, value, data } = claim else {
+    let CloneClaim::Registry(RegistrySpec { key, value, data }) = claim else {
         return None;
     };
     let is_hive = key.value.subkey().is_empty();
@@ -75,7 +74,7 @@ fn plan_claim(claim: &CloneClaim) -> Option<PlannedCheck> {
         CloneClaim::Undecided { .. } => return None,
         CloneClaim::Exists(path) => PlannedCheck::Exists { path },
         CloneClaim::Missing(path) => PlannedCheck::Missing { path },
-        CloneClaim::Registry { key, value, data } => PlannedCheck::Registry {
+        CloneClaim::Registry(RegistrySpec { key, value, data }) => PlannedCheck::Registry {
             key: key.value,
             value,
             data,
@@ -100,7 +99,7 @@ fn plan_claim(claim: &CloneClaim) -> Option<PlannedCheck> {
             value: None,
             data: RegistryValueData::Absent,
         },
-        CloneClaim::Firewall(rule) => PlannedCheck::Firewall(step::firewall_rule(&rule)),
+        CloneClaim::Firewall(rule) => PlannedCheck::Firewall(firewall::build_check(&rule)),
         CloneClaim::User { name, state } => PlannedCheck::User {
             name,
             present: state != UserState::Absent,

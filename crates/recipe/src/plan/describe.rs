@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::check::{AclCheck, ExpectedPayload, FirewallCheck, FirewallScope, ServiceCheck};
-use super::step::start_name;
 use super::{BuildPlan, DriverFolder, ExitRule, PayloadEntry, PlannedCheck};
-use crate::recipe::{DownloadSpec, Encoding, ProofSpec, RegistryValueData, SignatureSpec};
+use crate::recipe::ops::Encoding;
+use crate::recipe::{DownloadSpec, ProofSpec, RegistryValueData, SignatureSpec};
 use winimg_base::text::count;
 
 /// Describes what proves a download: its digest or checksum file, then each required signature.
@@ -235,7 +235,7 @@ fn describe_registry(key: &str, value: Option<&str>, data: &RegistryValueData) -
 fn describe_service(service: &ServiceCheck) -> String {
     let mut text = format!("service {}", service.name);
     if let Some(start) = service.start {
-        let _ = write!(text, ", {}", start_name(start));
+        let _ = write!(text, ", {}", start.name());
     }
     if let Some(account) = &service.account {
         let _ = write!(text, ", as {account}");

@@ -7,8 +7,8 @@
 
 use std::collections::HashSet;
 
-use super::check::{CheckedContent, ImageCheck, ServiceCheck};
-use crate::recipe::{GuestPath, RegistryKey, RegistryValueData};
+use super::check::{CheckedContent, ImageCheck, ServiceCheck, service_key};
+use crate::recipe::{GuestPath, RegistryValueData};
 
 /// Drops, or reduces, every check that a later one overrides. Also drops the check that a file
 /// exists if its content is checked, so that a missing file is reported once. The lists are those
@@ -307,11 +307,6 @@ fn is_replaced<F, D, I>(earlier: &ImageCheck<F, D, I>, later: &ImageCheck<F, D, 
         (Acl(a), Missing { path }) => a.path.starts_with(path),
         _ => false,
     }
-}
-
-/// Returns the registry key of a service.
-pub(super) fn service_key(name: &str) -> RegistryKey {
-    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services").join(name)
 }
 
 /// Returns the file or folder of a check.

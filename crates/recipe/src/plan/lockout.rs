@@ -1,7 +1,7 @@
 //! Detects steps that lock a build out of its own machine, by the names of Windows' built-in
 //! accounts.
 
-use crate::recipe::verb::{UserPassword, UserSpec, UserState};
+use crate::recipe::verbs::{UserPassword, UserSpec, UserState};
 use crate::recipe::{Recipe, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::step_compiler::StepCompiler;
 use super::{
     BuildPlan, OFF_TIMEOUT, PlannedOp, PlannedStep, REBOOT_TIMEOUT, SettleWait, clone, expect,
-    inputs, services, step, target,
+    inputs, services, target,
 };
+use crate::recipe::ops::compiler::StepCompiler;
+use crate::recipe::verbs::generalize;
 use crate::recipe::{self, ReadOptions, Recipe, RecipeStep, Verb};
 use winimg_base::argv;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
@@ -45,7 +46,7 @@ pub fn make(recipe: &Recipe) -> Result<BuildPlan, Diagnostics> {
             guest_log: None,
         };
         if step.skipped.is_none() {
-            step::compile(&mut site);
+            step.verb.compile(&mut site);
             check_arguments(&mut site);
             is_sealed |= is_generalize(step);
         }
@@ -55,7 +56,7 @@ pub fn make(recipe: &Recipe) -> Result<BuildPlan, Diagnostics> {
         let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
         let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
         diagnostics.push(warn_unsealed(place));
-        steps.push(step::clean_up(recipe, number, place));
+        steps.push(generalize::clean_up(recipe, number, place));
     }
     expect::keep_what_lasts(steps.iter_mut().map(|step| &mut step.expects));
     let clone_checks = clone::plan_clone_checks(recipe, &mut diagnostics);
@@ -81,7 +82,7 @@ fn finish_step(site: StepCompiler<'_>) -> PlannedStep {
     let off_timeout = site.timeout_of_at_least(OFF_TIMEOUT);
     PlannedStep {
         name: step.name.clone(),
-        verb: step::verb_name(&step.verb),
+        verb: step.verb.name(),
         place: step.place.clone(),
         skipped: step.skipped.clone(),
         undecided: match &step.verb {
@@ -92,19 +93,10 @@ fn finish_step(site: StepCompiler<'_>) -> PlannedStep {
         entries: site.entries,
         reboot_timeout,
         off_timeout,
-        is_servicing: is_servicing(&step.verb),
+        is_servicing: step.verb.is_servicing(),
         settle: SettleWait::after_restart(site.recipe, step.timeout),
         guest_log: site.guest_log,
         expects: site.expects,
-    }
-}
-
-/// Returns true if Windows may continue servicing after the verb's programs have exited.
-fn is_servicing(verb: &Verb) -> bool {
-    match verb {
-        Verb::Feature(_) | Verb::Capability(_) | Verb::Update(_) => true,
-        Verb::Cleanup(cleanup) => cleanup.component_store,
-        _ => false,
     }
 }
 
@@ -135,5 +127,5 @@ fn warn_unsealed(place: &Place) -> Diagnostic {
 }
 
 fn is_generalize(step: &RecipeStep) -> bool {
-    matches!(step.verb, Verb::Generalize { .. })
+    matches!(step.verb, Verb::Generalize(_))
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::seal::ANSWER_FILE;
 use super::{BuildPlan, PayloadEntry, PlannedOp};
-use crate::recipe::{Recipe, SealAnswer, Verb};
+use crate::recipe::verbs::generalize::ANSWER_FILE;
+use crate::recipe::verbs::{GeneralizeSpec, SealAnswer};
+use crate::recipe::{Recipe, Verb};
 
 const WITHHELD: &str = "(from a file outside of the recipe's folder, whose text is not shown)\n";
 
@@ -15,10 +16,10 @@ pub(super) fn withhold_foreign_text<'p>(
     recipe: &Recipe,
 ) -> Cow<'p, BuildPlan> {
     let is_foreign_seal = recipe.steps.iter().any(|step| match &step.verb {
-        Verb::Generalize {
+        Verb::Generalize(GeneralizeSpec {
             answer_file: SealAnswer::Own(own),
             ..
-        } => !recipe.may_quote(&own.value),
+        }) => !recipe.may_quote(&own.value),
         _ => false,
     });
     let scripts: Vec<&str> = recipe

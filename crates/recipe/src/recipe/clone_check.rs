@@ -2,10 +2,11 @@
 //!
 //! Limited to what an offline disk shows: no service is running there.
 
-use winimg_base::text::{Located, Place};
+use winimg_base::text::Place;
 
-use super::verb::{FirewallRule, UserState};
-use super::{GuestPath, RegistryKey, RegistryValueData, ServiceStartMode};
+use super::GuestPath;
+use super::ops::check::ServiceStartMode;
+use super::verbs::{FirewallRule, RegistrySpec, UserState};
 
 /// `[[clone]]`
 #[derive(Clone, Debug)]
@@ -30,12 +31,7 @@ pub enum CloneClaim {
     },
     Exists(GuestPath),
     Missing(GuestPath),
-    Registry {
-        key: Located<RegistryKey>,
-        /// The default value when `None`.
-        value: Option<String>,
-        data: RegistryValueData,
-    },
+    Registry(RegistrySpec),
     Service {
         name: String,
         /// Any when `None`.

@@ -1,7 +1,7 @@
 //! The keys of every table of a recipe, of a host's configuration file and of a matrix
-//! (`keys.toml`, and files beside a feature's code), with the help for a key that is missing,
-//! misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of
-//! diagnostics are generated from the same rows.
+//! (`keys.toml`, and files beside the code of a verb or signature), with the help for a key that is
+//! missing, misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the
+//! tests of diagnostics are generated from the same rows.
 //!
 //! A key without a row cannot be read: [`Spec::key`] panics.
 
@@ -182,6 +182,39 @@ impl KeyKind {
     }
 }
 
+/// The files with the keys of verbs, in the order of the reference.
+const VERBS: [(&str, &str); 29] = [
+    ("copy", include_str!("verbs/copy.toml")),
+    ("extract", include_str!("verbs/extract.toml")),
+    ("file", include_str!("verbs/file.toml")),
+    ("directory", include_str!("verbs/directory.toml")),
+    ("remove", include_str!("verbs/remove.toml")),
+    ("cmd", include_str!("verbs/cmd.toml")),
+    ("powershell", include_str!("verbs/powershell.toml")),
+    ("service", include_str!("verbs/service.toml")),
+    ("registry", include_str!("verbs/registry.toml")),
+    ("environment", include_str!("verbs/environment.toml")),
+    ("path", include_str!("verbs/path.toml")),
+    ("msi", include_str!("verbs/msi.toml")),
+    ("image", include_str!("verbs/image.toml")),
+    ("exe", include_str!("verbs/exe.toml")),
+    ("feature", include_str!("verbs/feature.toml")),
+    ("capability", include_str!("verbs/capability.toml")),
+    ("driver", include_str!("verbs/driver.toml")),
+    ("update", include_str!("verbs/update.toml")),
+    ("cleanup", include_str!("verbs/cleanup.toml")),
+    ("checkpoint", include_str!("verbs/checkpoint.toml")),
+    ("firewall", include_str!("verbs/firewall.toml")),
+    ("user", include_str!("verbs/user.toml")),
+    ("group", include_str!("verbs/group.toml")),
+    ("acl", include_str!("verbs/acl.toml")),
+    ("task", include_str!("verbs/task.toml")),
+    ("defender", include_str!("verbs/defender.toml")),
+    ("reboot", include_str!("verbs/reboot.toml")),
+    ("assert", include_str!("verbs/assert.toml")),
+    ("generalize", include_str!("verbs/generalize.toml")),
+];
+
 /// One file with tables.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -189,6 +222,39 @@ struct KeyTables {
     table: Vec<TableSpec>,
     /// In a value, `{outputs}` stands for the names of all output formats.
     instead: BTreeMap<String, String>,
+}
+
+/// The keys of one verb.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VerbTables {
+    step: VerbRow,
+    /// The verb's own table, and those that only it uses.
+    table: Vec<TableSpec>,
+}
+
+/// The verb in the table of a step.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VerbRow {
+    takes: KeyKind,
+    doc: String,
+}
+
+impl VerbRow {
+    fn into_key(self, verb: &str) -> KeySpec {
+        KeySpec {
+            name: verb.to_owned(),
+            takes: self.takes,
+            doc: self.doc,
+            one_of: true,
+            needed: None,
+            help: None,
+            default: None,
+            unless_given: None,
+            pattern: None,
+        }
+    }
 }
 
 /// The files with the tables. Those of a feature are beside its code.
@@ -239,11 +305,21 @@ fn fill_in_kinds(tables: &mut [TableSpec]) {
 }
 
 static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
-    let mut all: BTreeMap<String, TableSpec> = FILE
-        .table
-        .iter()
-        .map(|spec| (spec.name.clone(), spec.clone()))
+    let mut tables = FILE.table.clone();
+    let mut verbs = Vec::new();
+    for (verb, text) in VERBS {
+        let mut file: VerbTables =
+            toml::from_str(text).unwrap_or_else(|why| panic!("the keys of `{verb}`: {why}"));
+        tables.append(&mut file.table);
+        verbs.push(file.step.into_key(verb));
+    }
+    let mut all: BTreeMap<String, TableSpec> = tables
+        .into_iter()
+        .map(|spec| (spec.name.clone(), spec))
         .collect();
+    if let Some(step) = all.get_mut("step") {
+        step.keys.append(&mut verbs);
+    }
     let names: Vec<String> = all.keys().cloned().collect();
     for name in names {
         let shared = all[&name].with.as_ref().map(|with| all[with].keys.clone());

@@ -4,7 +4,7 @@
 //! `overlay` applies the values of a matrix, `declare` reads declarations in `[vars]`, `decide`
 //! applies the precedence of variables, `vars` substitutes them, `unread` finds unused ones. `keys`
 //! has a row for every key, `fields` reads by these rows, and `lower` makes the types of this
-//! module. This layer uses neither the network nor a machine, and knows no specific component.
+//! module, with `verbs` for those of steps; `ops` has what verbs compile to. This layer uses neither the network nor a machine, and knows no specific component.
 
 mod address;
 mod alias;
@@ -28,6 +28,7 @@ pub mod matrix;
 mod merge;
 mod mirrors;
 mod names;
+pub mod ops;
 mod outdated_digest;
 mod outputs;
 mod overlay;
@@ -41,9 +42,9 @@ mod raw;
 mod read;
 mod reference;
 mod registry_key;
+mod registry_value;
 mod slot;
 mod sources;
-mod step;
 mod syntax_error;
 pub mod target;
 mod template;
@@ -53,7 +54,7 @@ mod unused;
 mod value;
 mod var_file;
 mod vars;
-pub mod verb;
+pub mod verbs;
 mod version_list;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,14 +83,12 @@ pub use raw::PIPED;
 pub use read::{ReadOptions, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
+pub use registry_value::RegistryValueData;
 pub use slot::ValueSlot;
 pub use sources::Quotable;
-pub use step::{
-    Assertion, Encoding, ExitCodes, RecipeStep, RegistryValueData, SealAnswer, ServiceSpec,
-    ServiceStartMode, ServiceState, StepContent, Verb,
-};
 pub use undecided::{MissingProof, UndecidedValue, to_errors};
 pub use value::MissingVariable;
+pub use verbs::{RecipeStep, Verb};
 pub use version_list::{VersionList, VersionListFormat};
 
 /// A whole recipe after includes, variables and overrides.

@@ -7,6 +7,8 @@
 
 use crate::plan::recipe::Maker;
 use winimg_recipe::plan::{self, PayloadEntry, PlannedOp, ProgramRun};
+use winimg_recipe::recipe::ops::Encoding;
+use winimg_recipe::recipe::verbs::*;
 use winimg_recipe::recipe::*;
 
 const ALPHABET: [char; 8] = ['a', ' ', '\t', '"', '\\', '%', '/', 'é'];

@@ -1,10 +1,11 @@
-//! Every key of every table (`src/recipe/keys.toml`) with each kind of value that it does not take,
-//! every table with a key that it does not have, and every one without those that it needs: all of
-//! it in as few recipes as TOML allows, and each mistake has its complaint.
+//! Every key of every table (`src/recipe/keys.toml`, `verbs/*.toml`) with each kind of value that
+//! it does not take, every table with a key that it does not have, and every one without those that
+//! it needs: all of it in as few recipes as TOML allows, and each mistake has its complaint.
 
 use std::collections::BTreeSet;
 use std::fs;
 
+use support::tree;
 use winimg_base::diag::{Diagnostic, Severity};
 use winimg_recipe::recipe::keys::{self, KeyKind};
 use winimg_recipe::recipe::{ReadOptions, read};
@@ -329,4 +330,19 @@ fn every_word_of_every_key_is_understood() {
             }
         }
     }
+}
+
+#[test]
+fn the_keys_of_every_verb_are_read() {
+    let folder = tree::root().join("crates/recipe/src/recipe/verbs");
+    let files = fs::read_dir(folder).expect("the verbs");
+    let mut files: Vec<String> = files
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into())
+        .collect();
+    files.sort();
+    let mut verbs = keys::list_verbs();
+    verbs.sort_unstable();
+    assert_eq!(files, verbs);
 }

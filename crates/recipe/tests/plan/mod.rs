@@ -19,6 +19,9 @@ use recipe::Maker;
 use support::difference::lines_that_differ;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
+use winimg_recipe::plan::check::ServiceStartMode;
+use winimg_recipe::recipe::ops::Encoding;
+use winimg_recipe::recipe::verbs::*;
 use winimg_recipe::recipe::*;
 
 fn plan_of(recipe: Recipe) -> String {
@@ -107,39 +110,55 @@ fn files() {
         .step("a local folder", |m| {
             m.copy_local(local("seal"), r"C:\opt\seal\")
         })
-        .step("cni", |m| Verb::Extract {
-            component: m.at("cni"),
-            to: m.path(r"C:\opt\cni\bin"),
-            strip: 1,
-            only: vec!["*.exe".into(), "win-*".into()],
+        .step("cni", |m| {
+            Verb::Extract(ExtractSpec {
+                component: m.at("cni"),
+                to: m.path(r"C:\opt\cni\bin"),
+                strip: 1,
+                only: vec!["*.exe".into(), "win-*".into()],
+            })
         })
-        .step("config", |m| Verb::File {
-            path: m.path(r"C:\etc\config.toml"),
-            content: "version = 3\nname = \"é\"\n".into(),
-            encoding: Encoding::Utf8,
+        .step("config", |m| {
+            Verb::File(FileSpec {
+                path: m.path(r"C:\etc\config.toml"),
+                content: "version = 3\nname = \"é\"\n".into(),
+                encoding: Encoding::Utf8,
+            })
         })
-        .step("start script", |m| Verb::File {
-            path: m.path(r"C:\k\start.PS1"),
-            content: "Get-Item C:\\\n".into(),
-            encoding: Encoding::Utf8Bom,
+        .step("start script", |m| {
+            Verb::File(FileSpec {
+                path: m.path(r"C:\k\start.PS1"),
+                content: "Get-Item C:\\\n".into(),
+                encoding: Encoding::Utf8Bom,
+            })
         })
-        .step("logs", |m| Verb::Directory {
-            path: m.path(r"C:\var\log\pods"),
+        .step("logs", |m| {
+            Verb::Directory(DirectorySpec {
+                path: m.path(r"C:\var\log\pods"),
+            })
         })
-        .step("top", |m| Verb::Directory {
-            path: m.path(r"C:\top"),
+        .step("top", |m| {
+            Verb::Directory(DirectorySpec {
+                path: m.path(r"C:\top"),
+            })
         })
         .but(|s| s.timeout = Some(Duration::from_secs(90)))
-        .step("old", |m| Verb::Remove {
-            path: m.path(r"C:\old\x.txt"),
-            recursive: false,
+        .step("old", |m| {
+            Verb::Remove(RemoveSpec {
+                path: m.path(r"C:\old\x.txt"),
+                recursive: false,
+            })
         })
-        .step("old tree", |m| Verb::Remove {
-            path: m.path(r"C:\old"),
-            recursive: true,
+        .step("old tree", |m| {
+            Verb::Remove(RemoveSpec {
+                path: m.path(r"C:\old"),
+                recursive: true,
+            })
         })
-        .step("not now", |m| Verb::Directory {
-            path: m.path(r"C:\never"),
+        .step("not now", |m| {
+            Verb::Directory(DirectorySpec {
+                path: m.path(r"C:\never"),
+            })
         })
         .but(|s| s.skipped = Some("provider == \"aws\"".into()));
     insta::assert_snapshot!("files", &unsealed(&plan_of(sealed(maker))));
@@ -149,23 +168,29 @@ fn files() {
 fn scripts() {
     let maker = Maker::new()
         .step("batch", |m| m.cmd("@echo off\necho 100%%\ngoto end\n:end"))
-        .step("batch with codes", |_| Verb::Cmd {
-            script: "exit /b 5\r\n".into(),
-            exit_codes: ExitCodes {
-                ok: Some(vec![0, 5]),
-                reboot: Some(vec![3010]),
-            },
+        .step("batch with codes", |_| {
+            Verb::Cmd(CmdSpec {
+                script: "exit /b 5\r\n".into(),
+                exit_codes: ExitCodes {
+                    ok: Some(vec![0, 5]),
+                    reboot: Some(vec![3010]),
+                },
+            })
         })
-        .step("power", |_| Verb::Powershell {
-            script: "$text = @'\nliteral $x\n'@\nWrite-Output $text 'é'\n".into(),
-            exit_codes: ExitCodes::default(),
+        .step("power", |_| {
+            Verb::Powershell(PowershellSpec {
+                script: "$text = @'\nliteral $x\n'@\nWrite-Output $text 'é'\n".into(),
+                exit_codes: ExitCodes::default(),
+            })
         })
-        .step("power again", |_| Verb::Powershell {
-            script: "exit 3010".into(),
-            exit_codes: ExitCodes {
-                ok: None,
-                reboot: Some(vec![3010]),
-            },
+        .step("power again", |_| {
+            Verb::Powershell(PowershellSpec {
+                script: "exit 3010".into(),
+                exit_codes: ExitCodes {
+                    ok: None,
+                    reboot: Some(vec![3010]),
+                },
+            })
         })
         .step("restart", |_| Verb::Reboot)
         .step("slow restart", |_| Verb::Reboot)
@@ -285,11 +310,13 @@ fn registry() {
             m.environment("KUBE_ROOT", Some(r"%SystemDrive%\k"))
         })
         .step("no variable", |m| m.environment("OLD", None))
-        .step("search", |m| Verb::Path {
-            add: vec![
-                m.path(r"C:\k\"),
-                m.path(r"C:\Program Files\containerd (x86) & 100%"),
-            ],
+        .step("search", |m| {
+            Verb::Path(PathSpec {
+                add: vec![
+                    m.path(r"C:\k\"),
+                    m.path(r"C:\Program Files\containerd (x86) & 100%"),
+                ],
+            })
         });
     insta::assert_snapshot!("registry", &unsealed(&plan_of(sealed(maker))));
 }
@@ -315,13 +342,15 @@ fn packages() {
             )
         })
         .step("odd name", |m| m.msi("odd", &[("A", "b c")]))
-        .step("codes", |m| Verb::Msi {
-            from: StepContent::Component(m.at("init")),
-            properties: Default::default(),
-            exit_codes: ExitCodes {
-                ok: Some(vec![0, 1638]),
-                reboot: None,
-            },
+        .step("codes", |m| {
+            Verb::Msi(MsiSpec {
+                from: StepContent::Component(m.at("init")),
+                properties: Default::default(),
+                exit_codes: ExitCodes {
+                    ok: Some(vec![0, 1638]),
+                    reboot: None,
+                },
+            })
         });
     insta::assert_snapshot!("packages", &unsealed(&plan_of(sealed(maker))));
 }
@@ -374,17 +403,21 @@ fn sealing() {
         .step("seal", |m| m.generalize());
     let built_in = plan_of(builtin.made());
     insta::assert_snapshot!("sealing", &built_in);
-    let own = Maker::new().step("seal", |m| Verb::Generalize {
-        answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/own.xml"))),
-        mode_vm: true,
+    let own = Maker::new().step("seal", |m| {
+        Verb::Generalize(GeneralizeSpec {
+            answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/own.xml"))),
+            mode_vm: true,
+        })
     });
     insta::assert_snapshot!(
         "sealing-own",
         lines_that_differ(&built_in, &plan_of(own.made()))
     );
-    let none = Maker::new().step("seal", |_| Verb::Generalize {
-        answer_file: SealAnswer::None,
-        mode_vm: false,
+    let none = Maker::new().step("seal", |_| {
+        Verb::Generalize(GeneralizeSpec {
+            answer_file: SealAnswer::None,
+            mode_vm: false,
+        })
     });
     insta::assert_snapshot!(
         "sealing-none",
@@ -436,7 +469,6 @@ fn services_and_their_later_settings() {
 
 #[test]
 fn what_windows_itself_would_not_take_is_refused() {
-    use winimg_recipe::recipe::verb::*;
     let exe = |m: &Maker, file: &str| ExeSpec {
         program: ExeProgram::InGuest(m.path(file)),
         arguments: vec![],
@@ -546,9 +578,11 @@ fn only_what_lasts_is_expected() {
         .component("agent", "agent.exe", None)
         .step("first", |m| m.copy("agent", r"C:\a\agent.exe"))
         .step("second", |m| m.copy("agent", r"C:\b\agent.exe"))
-        .step("gone with its folder", |m| Verb::Remove {
-            path: m.path(r"C:\A"),
-            recursive: true,
+        .step("gone with its folder", |m| {
+            Verb::Remove(RemoveSpec {
+                path: m.path(r"C:\A"),
+                recursive: true,
+            })
         })
         .step("set", |m| {
             m.registry(r"HKLM\SOFTWARE\X", Some("v"), RegistryValueData::Dword(1))
@@ -592,9 +626,11 @@ fn every_mistake_is_reported_at_its_step() {
         .component("setup", "setup.msi", None)
         .step("copy", |m| m.copy("kubelet", "C:\\zażółć"))
         .step("no file", |m| m.copy_local("no/such".into(), r"C:\k\y"))
-        .step("vital", |m| Verb::Remove {
-            path: m.path(r"C:\WINDOWS\"),
-            recursive: true,
+        .step("vital", |m| {
+            Verb::Remove(RemoveSpec {
+                path: m.path(r"C:\WINDOWS\"),
+                recursive: true,
+            })
         })
         .step("hive", |m| {
             m.registry(r"HKLM\SOFTWARE", None, RegistryValueData::Absent)
@@ -620,9 +656,11 @@ fn every_mistake_is_reported_at_its_step() {
         .step("percent", |m| {
             Verb::Assert(Assertion::ServiceRunning(m.at("100%")))
         })
-        .step("password", |m| Verb::Generalize {
-            answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/password.xml"))),
-            mode_vm: false,
+        .step("password", |m| {
+            Verb::Generalize(GeneralizeSpec {
+                answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/password.xml"))),
+                mode_vm: false,
+            })
         });
     insta::assert_snapshot!("mistakes", &refused(maker.made()));
 }

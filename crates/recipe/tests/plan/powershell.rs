@@ -2,7 +2,8 @@
 //! PowerShell runs here).
 
 use winimg_recipe::plan::{self, PayloadEntry};
-use winimg_recipe::recipe::{ExitCodes, Verb};
+use winimg_recipe::recipe::Verb;
+use winimg_recipe::recipe::verbs::{ExitCodes, PowershellSpec};
 
 use crate::plan::recipe::Maker;
 
@@ -19,9 +20,11 @@ pub fn faults(text: &str) -> bool {
 
 fn texts(script: &str) -> Vec<(String, String)> {
     let recipe = Maker::new()
-        .step("script", |_| Verb::Powershell {
-            script: script.into(),
-            exit_codes: ExitCodes::default(),
+        .step("script", |_| {
+            Verb::Powershell(PowershellSpec {
+                script: script.into(),
+                exit_codes: ExitCodes::default(),
+            })
         })
         .made();
     let plan = plan::make(&recipe).expect("a plan");
@@ -68,7 +71,7 @@ fn a_script_is_laid_down_as_it_is_but_for_its_line_ends() {
 fn the_rounds_of_windows_update_parse() {
     let recipe = Maker::new()
         .step("updates", |m| {
-            Verb::Update(winimg_recipe::recipe::verb::UpdateSpec::Online {
+            Verb::Update(winimg_recipe::recipe::verbs::UpdateSpec::Online {
                 place: m.at("").place,
                 categories: vec![],
                 kbs: vec!["KB5012637".into()],

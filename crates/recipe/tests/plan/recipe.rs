@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, SourceText};
+use winimg_recipe::recipe::verbs::*;
 use winimg_recipe::recipe::*;
 
 /// Steps are on lines 11, 12, … of `recipe.toml`; everything else is on line 1.
@@ -168,33 +169,33 @@ impl Maker {
     // Verbs, short.
 
     pub fn copy(&self, component: &str, to: &str) -> Verb {
-        Verb::Copy {
+        Verb::Copy(CopySpec {
             from: StepContent::Component(self.at(component)),
             to: self.path(to),
-        }
+        })
     }
 
     pub fn copy_local(&self, from: PathBuf, to: &str) -> Verb {
         let from = self.at("").map(|_| from);
-        Verb::Copy {
+        Verb::Copy(CopySpec {
             from: StepContent::Local(from),
             to: self.path(to),
-        }
+        })
     }
 
     pub fn registry(&self, key: &str, value: Option<&str>, data: RegistryValueData) -> Verb {
-        Verb::Registry {
+        Verb::Registry(RegistrySpec {
             key: self.at(key).map(|key| key.parse().expect("a key")),
             value: value.map(str::to_owned),
             data,
-        }
+        })
     }
 
     pub fn environment(&self, name: &str, value: Option<&str>) -> Verb {
-        Verb::Environment {
+        Verb::Environment(EnvironmentSpec {
             name: self.at(name),
             value: value.map(str::to_owned),
-        }
+        })
     }
 
     pub fn service(&self, name: &str) -> ServiceSpec {
@@ -218,24 +219,24 @@ impl Maker {
             .iter()
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
             .collect();
-        Verb::Msi {
+        Verb::Msi(MsiSpec {
             from: StepContent::Component(self.at(component)),
             properties,
             exit_codes: ExitCodes::default(),
-        }
+        })
     }
 
     pub fn cmd(&self, script: &str) -> Verb {
-        Verb::Cmd {
+        Verb::Cmd(CmdSpec {
             script: script.into(),
             exit_codes: ExitCodes::default(),
-        }
+        })
     }
 
     pub fn generalize(&self) -> Verb {
-        Verb::Generalize {
+        Verb::Generalize(GeneralizeSpec {
             answer_file: SealAnswer::BuiltIn,
             mode_vm: false,
-        }
+        })
     }
 }

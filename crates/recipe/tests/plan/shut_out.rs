@@ -2,7 +2,7 @@
 
 use winimg_recipe::plan;
 use winimg_recipe::recipe::Verb;
-use winimg_recipe::recipe::verb::{UserPassword, UserSpec, UserState};
+use winimg_recipe::recipe::verbs::{UserPassword, UserSpec, UserState};
 
 use crate::plan::recipe::Maker;
 use crate::plan::said;

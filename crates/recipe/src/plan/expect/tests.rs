@@ -2,9 +2,9 @@
 
 use super::super::check::{
     AclCheck, ExpectedPayload, FileDigest, FirewallCheck, FirewallScope, PlannedCheck,
+    ServiceStartMode,
 };
 use super::*;
-use crate::recipe::ServiceStartMode;
 
 /// What is left of each step's checks, the first being the earliest.
 fn lasting<F, D, I, const N: usize>(

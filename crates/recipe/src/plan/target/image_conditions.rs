@@ -259,8 +259,8 @@ impl<'a> PlanFacts<'a> {
             .rev()
             .filter(|step| step.skipped.is_none())
             .find_map(|step| match &step.verb {
-                Verb::File { path, content, .. } if path.value == wanted.file => {
-                    Some((&path.place, content))
+                Verb::File(file) if file.path.value == wanted.file => {
+                    Some((&file.path.place, &file.content))
                 }
                 _ => None,
             });

@@ -3,10 +3,11 @@
 //!
 //! Recognizes commands that enable or disable an account; the effect of other scripts is unknown.
 
-use super::super::seal::DISABLE_ADMINISTRATOR;
 use super::super::{PayloadEntry, PlannedStep};
 use crate::recipe::target::AdministratorState;
-use crate::recipe::{Recipe, SealAnswer, Verb};
+use crate::recipe::verbs::SealAnswer;
+use crate::recipe::verbs::generalize::DISABLE_ADMINISTRATOR;
+use crate::recipe::{Recipe, Verb};
 use winimg_base::text::Place;
 
 /// Parameters of sysprep.
@@ -30,17 +31,17 @@ impl SealFacts {
             if step.skipped.is_some() {
                 return None;
             }
-            let Verb::Generalize { answer_file, .. } = &step.verb else {
+            let Verb::Generalize(generalize) = &step.verb else {
                 return None;
             };
-            let place = match answer_file {
+            let place = match &generalize.answer_file {
                 SealAnswer::Own(own) => &own.place,
                 SealAnswer::BuiltIn | SealAnswer::None => &step.place,
             };
             let text = planned.answer_file(payload);
             Some(Self {
                 place: place.clone(),
-                is_answered: !matches!(answer_file, SealAnswer::None),
+                is_answered: !matches!(generalize.answer_file, SealAnswer::None),
                 commands: text.map(parse_commands).unwrap_or_default(),
             })
         })

@@ -1,9 +1,9 @@
 //! `[[clone]]`: an assertion about a clone, and the targets it applies to.
 
-use super::{account, firewall, registry, security, step, system, target};
+use super::{step, target};
 use crate::recipe::fields::TableReader;
 use crate::recipe::value::{TomlEntry, TomlValue};
-use crate::recipe::verb::UserState;
+use crate::recipe::verbs::{UserState, absent, account, firewall, registry, service};
 use crate::recipe::{CloneCheckSpec, CloneClaim, keys, undecided};
 use winimg_base::text::Place;
 
@@ -95,12 +95,9 @@ fn read_claim(fields: &TableReader<'_>, key: &str) -> Option<CloneClaim> {
         "missing" => fields
             .guest_path(key)
             .map(|path| CloneClaim::Missing(path.value)),
-        "registry" => {
-            let (key, value, data) = registry::read_registry_value(fields.cx, value)?;
-            Some(CloneClaim::Registry { key, value, data })
-        }
+        "registry" => registry::read(fields.cx, value).map(CloneClaim::Registry),
         "service" => read_service_claim(&fields.read_table(key)?),
-        "firewall" => firewall::read_rule(fields.cx, value).map(CloneClaim::Firewall),
+        "firewall" => firewall::read(fields.cx, value).map(CloneClaim::Firewall),
         "user" => read_user_claim(&fields.read_table(key)?),
         "group" => group(&fields.read_table(key)?),
         _ => None,
@@ -108,12 +105,12 @@ fn read_claim(fields: &TableReader<'_>, key: &str) -> Option<CloneClaim> {
 }
 
 fn read_service_claim(fields: &TableReader<'_>) -> Option<CloneClaim> {
-    let name = system::service_name(fields);
+    let name = service::service_name(fields);
     let start = fields.read_choice("start");
     let present = fields.is("state", "present");
     let may_fail = fields.flag("may_fail");
     if !present {
-        security::nothing_else(fields, "a service");
+        absent::nothing_else(fields, "a service");
     }
     let claim = CloneClaim::Service {
         name: name?.value,
@@ -139,7 +136,7 @@ fn group(fields: &TableReader<'_>) -> Option<CloneClaim> {
     let members = account::read_account_names(fields, "members");
     let present = fields.is("state", "present");
     if !present {
-        security::nothing_else(fields, "a group");
+        absent::nothing_else(fields, "a group");
     }
     let claim = CloneClaim::Group {
         name: name?.value,

@@ -1,10 +1,8 @@
-//! `[images.NAME]` and the verb `image`.
+//! `[images.NAME]`: container images.
 
-use super::references::{RecipeItems, known_image};
 use crate::recipe::fields::{LoweringContext, TableReader};
-use crate::recipe::value::{TomlData, TomlEntry, TomlValue};
-use crate::recipe::verb::ImageImport;
-use crate::recipe::{ContainerImage, ImageProof, ImageReference, Verb, guest_name};
+use crate::recipe::value::TomlEntry;
+use crate::recipe::{ContainerImage, ImageProof, ImageReference, guest_name};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 
@@ -149,32 +147,4 @@ fn parse_image_digest(cx: &LoweringContext<'_>, text: Located<String>) -> Option
             None
         }
     }
-}
-
-/// Reads `image = "pause"`, or a table.
-pub fn import(cx: &LoweringContext<'_>, value: &TomlValue, known: RecipeItems<'_>) -> Option<Verb> {
-    let empty = Default::default();
-    let (fields, name) = match &value.data {
-        TomlData::String(name) => {
-            let name = Located::new(name.clone(), value.place.clone());
-            let what = "`image`".to_owned();
-            let fields = TableReader::from_table(cx, &empty, "image", what, &value.place);
-            (fields, Some(name))
-        }
-        _ => {
-            let fields = TableReader::open(cx, value, "image")?;
-            let name = fields.read_string("image");
-            (fields, name)
-        }
-    };
-    let image = name.and_then(|name| known_image(cx, name, known));
-    let ctr = fields.guest_path("ctr");
-    let root = fields.guest_path("root");
-    let namespace = fields.read_text("namespace");
-    Some(Verb::Image(ImageImport {
-        image: image?,
-        ctr: ctr?,
-        root: root?,
-        namespace: namespace?,
-    }))
 }

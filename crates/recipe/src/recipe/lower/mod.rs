@@ -2,14 +2,10 @@
 //!
 //! Each module reads one table. A table with errors becomes `None`, and the others are still read.
 
-mod account;
 mod address;
 mod clone_check;
 mod component;
 mod draft;
-mod execution;
-mod files;
-mod firewall;
 mod image;
 mod lock;
 mod machine;
@@ -17,17 +13,10 @@ mod media;
 mod outputs;
 mod policy;
 mod proof;
-mod references;
-mod registry;
-mod schedule;
-mod security;
 mod signature;
 mod step;
-mod system;
 mod target;
 mod trust;
-mod update;
-mod windows;
 
 pub use lock::read_lock_policy as lock_rule;
 
@@ -37,6 +26,7 @@ use super::names;
 use super::raw::RawRecipe;
 use super::value::{TomlData, TomlEntry, TomlValue};
 use super::vars::VariableScope;
+use super::verbs::items::RecipeItems;
 use super::{
     CloneCheckSpec, ComponentSpec, ContainerImage, EffectiveValue, Recipe, RecipeStep,
     ResolvedVariable, UndecidedValue, file_name,
@@ -96,7 +86,7 @@ fn lower_recipe(
     let (images, image_names) = read_images(&top);
     let steps = read_steps(
         &top,
-        references::RecipeItems {
+        RecipeItems {
             names: &names,
             components: &components,
             image_names: &image_names,
@@ -240,15 +230,15 @@ fn misplaced_in_vars(top: &TableReader<'_>) {
 /// Top-level keys of a recipe that are unlikely names of variables.
 pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
-fn read_steps(top: &TableReader<'_>, known: references::RecipeItems<'_>) -> Vec<RecipeStep> {
+fn read_steps(top: &TableReader<'_>, items: RecipeItems<'_>) -> Vec<RecipeStep> {
     let cx = top.cx;
-    let items = read_table_list(top, "steps", "each step begins with `[[steps]]`");
+    let tables = read_table_list(top, "steps", "each step begins with `[[steps]]`");
     let mut steps = Vec::new();
     let mut held = Vec::new();
     let mut named: Vec<(String, Place)> = Vec::new();
     let mut sealed = SealState::default();
-    for item in items.unwrap_or_default() {
-        let (name, placed) = step::read_step(cx, item, known);
+    for item in tables.unwrap_or_default() {
+        let (name, placed) = step::read_step(cx, item, items);
         if let Some(name) = name {
             check_unique(cx, name, &mut named);
         }
@@ -317,7 +307,7 @@ fn is_written(step: &RecipeStep) -> bool {
 }
 
 fn is_generalize(step: &RecipeStep) -> bool {
-    matches!(step.verb, super::Verb::Generalize { .. })
+    matches!(step.verb, super::Verb::Generalize(_))
 }
 
 fn check_unique(cx: &LoweringContext<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
@@ -332,7 +322,7 @@ fn check_unique(cx: &LoweringContext<'_>, name: Located<String>, named: &mut Vec
 /// Complains about active steps that use Windows Update without a network.
 fn check_network(cx: &LoweringContext<'_>, steps: &[RecipeStep], network: bool) {
     for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
-        if let super::Verb::Update(super::verb::UpdateSpec::Online { place, .. }) = &step.verb {
+        if let super::Verb::Update(super::verbs::UpdateSpec::Online { place, .. }) = &step.verb {
             let fact = format!(
                 "step `{}` uses Windows Update, but the guest has no network",
                 step.name

@@ -1,12 +1,8 @@
 //! `[[steps]]`: the name, the condition, the timeout and the verb.
 
-use super::references::RecipeItems;
-use super::{
-    account, execution, files, firewall, image, registry, schedule, security, system, update,
-    windows,
-};
 use crate::recipe::fields::{LoweringContext, TableReader};
 use crate::recipe::value::{TomlData, TomlEntry, TomlValue};
+use crate::recipe::verbs::items::RecipeItems;
 use crate::recipe::{RecipeStep, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, find_nearest};
 use winimg_base::text::{Located, Place};
@@ -22,7 +18,7 @@ pub struct PlacedStep {
 pub fn read_step(
     cx: &LoweringContext<'_>,
     item: &TomlValue,
-    known: RecipeItems<'_>,
+    items: RecipeItems<'_>,
 ) -> (Option<Located<String>>, Option<PlacedStep>) {
     let Some(mut fields) = TableReader::open_unchecked(cx, item, "step", "a step".into()) else {
         return (None, None);
@@ -51,7 +47,7 @@ pub fn read_step(
             verb,
             variables: Vec::new(),
         }),
-        None => read_verb(&fields, known),
+        None => read_verb(&fields, items),
     };
     cx.is_skipped.set(false);
     match fields.find_first(&verbs) {
@@ -147,7 +143,7 @@ fn no_verb(fields: &TableReader<'_>, verbs: &[&str]) {
     }
 }
 
-fn read_verb(fields: &TableReader<'_>, known: RecipeItems<'_>) -> Option<Verb> {
+fn read_verb(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<Verb> {
     let cx = fields.cx;
     let known_verbs = keys::list_verbs();
     let verbs: Vec<&TomlEntry> = fields
@@ -171,46 +167,10 @@ fn read_verb(fields: &TableReader<'_>, known: RecipeItems<'_>) -> Option<Verb> {
     }
     let read: Vec<Option<Verb>> = verbs
         .iter()
-        .map(|entry| one_verb(cx, entry, known))
+        .map(|entry| Verb::read(cx, &entry.key, &entry.value, items))
         .collect();
     match verbs.len() {
         1 => read.into_iter().next().flatten(),
-        _ => None,
-    }
-}
-
-fn one_verb(cx: &LoweringContext<'_>, entry: &TomlEntry, known: RecipeItems<'_>) -> Option<Verb> {
-    let value = &entry.value;
-    match entry.key.as_str() {
-        "copy" => files::copy(cx, value, known),
-        "extract" => files::extract(cx, value, known),
-        "file" => files::read_file(cx, value),
-        "directory" => files::read_directory(cx, value),
-        "remove" => files::remove(cx, value),
-        "cmd" => execution::read_cmd(cx, value),
-        "powershell" => execution::read_powershell(cx, value),
-        "reboot" => execution::read_reboot(cx, value),
-        "assert" => execution::assert(cx, value),
-        "generalize" => execution::read_generalize(cx, value),
-        "service" => system::read_service(cx, value),
-        "registry" => registry::read_registry(cx, value),
-        "environment" => system::read_environment(cx, value),
-        "path" => system::read_path(cx, value),
-        "msi" => system::read_msi(cx, value, known),
-        "image" => image::import(cx, value, known),
-        "exe" => windows::read_exe(cx, value, known),
-        "feature" => windows::read_feature(cx, value, known),
-        "capability" => windows::read_capability(cx, value, known),
-        "driver" => windows::read_driver(cx, value, known),
-        "update" => update::update(cx, value, known),
-        "checkpoint" => windows::read_checkpoint(cx, value),
-        "cleanup" => windows::cleanup(cx, value),
-        "firewall" => firewall::read_firewall(cx, value),
-        "user" => account::read_user(cx, value),
-        "group" => account::group(cx, value),
-        "acl" => security::read_acl(cx, value),
-        "task" => schedule::read_task(cx, value),
-        "defender" => security::read_defender(cx, value),
         _ => None,
     }
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::ops::check::ServiceStartMode;
 use super::super::quantity::{format_size, size};
-use super::super::{DiskBus, Firmware, GuestPath, OutputFormat, RegistryKey, ServiceStartMode};
+use super::super::{DiskBus, Firmware, GuestPath, OutputFormat, RegistryKey};
 use winimg_formats::wim::WindowsRelease;
 
 /// One condition. One item of a list is enough, unless noted otherwise.
