@@ -14,7 +14,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk;
 use winimg_recipe::plan::check::FileDigest;
 use winimg_recipe::plan::{ImageCheck, StepChecks};
-use winimg_recipe::recipe::{RegistryKey, RegistryValueData};
+use winimg_recipe::{RegistryKey, RegistryValueData};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 

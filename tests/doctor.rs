@@ -10,7 +10,7 @@ use winimg_machine::vm::HostRequirements;
 use winimg_machine::vm::hyperv::doctor::check_report;
 use winimg_machine::vm::hyperv::{HostNeed, HostReport};
 use winimg_machine::vm::qemu::doctor::{KvmAccess, QemuFacts, QemuHost, StartedVm};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use support::golden::schema_is_current;
 

@@ -10,10 +10,10 @@ use winimg::record::manifest::{
     ManifestWindows, Tool, format_rfc3339, render_schema,
 };
 use winimg_base::digest::Digest;
-use winimg_recipe::recipe::InputId;
+use winimg_recipe::InputId;
 
+use winimg_recipe::RegistryValueData as Data;
 use winimg_recipe::plan::check::{FileDigest, ImageCheck, ServiceCheck, ServiceStartMode};
-use winimg_recipe::recipe::RegistryValueData as Data;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
 

@@ -13,7 +13,7 @@ use winimg::answer::{self, AnswerFacts, LintFacts};
 use winimg_base::diag::{Diagnostics, Severity};
 use winimg_base::text::{Secret, SourceText};
 use winimg_formats::wim::{WimArch, WimImage, WimImages, WindowsRelease};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 fn facts(release: WindowsRelease, firmware: Firmware, eval: bool) -> AnswerFacts {
     AnswerFacts {
@@ -428,8 +428,7 @@ unverified = "a test"
 raw = {}
 "#,
     );
-    let (recipe, _) =
-        winimg_recipe::recipe::read(&dir.path().join("recipe.toml"), &Default::default());
+    let (recipe, _) = winimg_recipe::read(&dir.path().join("recipe.toml"), &Default::default());
     let recipe = recipe.unwrap();
     let judge = |from: &str, to: &str| {
         let built_in = answer::built_in();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree;
 
-use winimg_recipe::recipe::powershell::find_faults;
+use winimg_recipe::powershell::find_faults;
 
 fn root() -> &'static Path {
     tree::root()
@@ -144,8 +144,7 @@ fn every_xml_file_is_well_formed() {
 
 #[test]
 fn every_target_is_accepted_by_the_schema_for_editors() {
-    let schema =
-        serde_json::from_str(&winimg_recipe::recipe::target::render_schema()).expect("JSON");
+    let schema = serde_json::from_str(&winimg_recipe::target::render_schema()).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let folder = root().join("recipes/targets");
     let mut files = files(&["toml"]);

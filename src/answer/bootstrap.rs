@@ -9,8 +9,8 @@ use serde_json::json;
 use super::render;
 use winimg_base::error::Result;
 use winimg_base::text::to_crlf;
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan::BUILD_SETTINGS;
-use winimg_recipe::recipe::RegistryKey;
 
 /// The template's view of a [`winimg_recipe::plan::BuildSetting`].
 #[derive(Serialize)]

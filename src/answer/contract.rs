@@ -11,7 +11,7 @@ use winimg_base::diag::Diagnostic;
 use winimg_base::error::Result;
 use winimg_base::text::{Located, SourceText};
 use winimg_machine::vm::HypervisorKind;
-use winimg_recipe::recipe::{DiskBus, Recipe};
+use winimg_recipe::{DiskBus, Recipe};
 
 use super::lint::{NAMESPACE, WCM, find_components, find_element, find_text, iter_children};
 use super::template::render_all;

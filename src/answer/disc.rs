@@ -10,7 +10,7 @@ use winimg_formats::driver::{self, DriverPackageFault, DriverSelection};
 use winimg_formats::iso::{DiscSource, DiscTree};
 use winimg_formats::udf::{FileSystem, Medium};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::is_driver_name;
+use winimg_recipe::is_driver_name;
 
 use super::bootstrap;
 use super::facts::AnswerFacts;

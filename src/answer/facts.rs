@@ -3,7 +3,7 @@
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Located, Secret};
 use winimg_formats::wim::{MediaFacts, WimImage, WimImages, WindowsRelease};
-use winimg_recipe::recipe::{Firmware, MachineSpec, MediaSpec, SetupSpec};
+use winimg_recipe::{Firmware, MachineSpec, MediaSpec, SetupSpec};
 
 use super::keys;
 

@@ -7,7 +7,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::markup::{escape_xml, to_ascii_xml};
 use winimg_base::text::{Secret, SourceText};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use super::facts::AnswerFacts;
 use super::{CD_LETTERS, password};

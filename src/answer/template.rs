@@ -12,7 +12,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::io;
 use winimg_base::text::{Located, Secret, SourceText, mask_secrets};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::Recipe;
 
 use super::facts::AnswerFacts;
 use super::{LintFacts, lint, password, render};
@@ -119,7 +119,7 @@ fn list_possible_facts(recipe: &Recipe) -> impl Iterator<Item = AnswerFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use winimg_recipe::recipe;
+    use winimg_recipe as recipe;
 
     #[test]
     fn commands_are_shown_without_secrets() {

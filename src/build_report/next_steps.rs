@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::templates::{CommandTemplate, TEMPLATES};
 use crate::record::BuildManifest;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Rendered commands for one platform.
 #[derive(Clone, Debug, PartialEq, Eq)]

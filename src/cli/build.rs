@@ -11,7 +11,7 @@ use super::{
 };
 use crate::engine::LayerPolicy;
 use crate::engine::pause::OnError;
-use winimg_recipe::recipe::quantity;
+use winimg_recipe::quantity;
 
 #[derive(Debug, Args)]
 pub struct BuildArgs {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{HypervisorArgs, LockFileArgs, RecipeArgs};
-use winimg_recipe::recipe::quantity;
+use winimg_recipe::quantity;
 
 /// A shared cache in an OCI registry.
 #[derive(Debug, Default, Args)]

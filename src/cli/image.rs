@@ -10,7 +10,7 @@ use super::{AccelArg, HypervisorArgs};
 use crate::export;
 use crate::trial::result::TrialNetwork;
 use winimg_formats::disk::ImageFormat;
-use winimg_recipe::recipe::{OutputFormat, quantity};
+use winimg_recipe::{OutputFormat, quantity};
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {

@@ -11,8 +11,8 @@ use crate::cli;
 use crate::engine::forecast::compute_forecast;
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
+use winimg_recipe::InputId;
 use winimg_recipe::lock::LockFile;
-use winimg_recipe::recipe::InputId;
 use winimg_supply::fetch::image;
 use winimg_supply::store::{
     LayerRecord, ProtectedFiles, PruneLimits, PruneReport, Store, StoreItem, StoreItemKind,

@@ -17,7 +17,7 @@ use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_formats::disk::{DiskImage, gpt};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     AmiOptions, BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions,
 };
 

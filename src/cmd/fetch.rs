@@ -6,7 +6,7 @@ use crate::cli;
 use crate::report;
 use winimg_base::error::Result;
 use winimg_base::text::redact;
-use winimg_recipe::recipe::{FileAddress, InputId, InputSource, Recipe};
+use winimg_recipe::{FileAddress, InputId, InputSource, Recipe};
 
 use super::inputs::{self, VerifiedInput};
 use super::{CommandContext, documents, print, print_json, recipe, shared_cache};

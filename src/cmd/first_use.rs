@@ -4,7 +4,7 @@
 //! not be pinned.
 
 use winimg_base::digest::Digest;
-use winimg_recipe::recipe::ArchiveKind;
+use winimg_recipe::ArchiveKind;
 
 /// Number of leading bytes to read: an ISO's signature follows 16 blocks of 2 KiB.
 pub const LOOKED_AT: usize = 33 << 10;

@@ -1,5 +1,5 @@
 //! Finds and reads the configuration files of this host.
-//! `winimg_recipe::recipe::host_config` defines their keys.
+//! `winimg_recipe::host_config` defines their keys.
 //!
 //! Rejects files that other users could change: they name trusted keys and programs to run. On
 //! Windows there is no system-wide file: anyone may create a folder in %ProgramData%.
@@ -13,7 +13,7 @@ use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::host_config::{self, HostConfig, HostConfigFile};
+use winimg_recipe::host_config::{self, HostConfig, HostConfigFile};
 use winimg_supply::fetch::Proxies;
 
 use super::{CommandContext, recipe};

@@ -6,7 +6,7 @@ use clap::ValueEnum as _;
 use crate::cli::{AccelArg, HypervisorArgs};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::{Accel, Hypervisor, HypervisorKind};
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::Recipe;
 use winimg_supply::store::Store;
 
 /// A hypervisor besides those of the table, provided by a program that embeds winimg.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{ReadOptions, UndecidedValue, quote};
+use winimg_recipe::{ReadOptions, UndecidedValue, quote};
 
 use super::{CommandContext, builtin_recipes, print, source};
 
@@ -73,7 +73,7 @@ fn render_required(recipe: &str, path: &Path, context: &CommandContext) -> Resul
         vars: vec![("iso_url".into(), "https://example.com/windows.iso".into())],
         ..ReadOptions::default()
     };
-    let (read, said) = winimg_recipe::recipe::read(&found, &options);
+    let (read, said) = winimg_recipe::read(&found, &options);
     let Some(read) = read else {
         // WINIMG_RECIPES may name a folder with a different recipe of that name.
         let fact = format!("cannot read the recipe {}", found.display());

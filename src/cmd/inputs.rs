@@ -16,7 +16,7 @@ use winimg_formats::archive;
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::lock::ResolvedInput;
 use winimg_recipe::plan::BuildPlan;
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     ContainerImage, FileAddress, InputId, InputSource, Mirrors, ProofSpec, Recipe, RecipeInput,
 };
 use winimg_supply::fetch::{self, FetchOptions, FetchSource, image::FetchedImage};

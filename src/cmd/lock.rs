@@ -11,7 +11,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, LockChanges, LockComparison, LockEntry, LockFile, RecipeLock};
-use winimg_recipe::recipe::{FileAddress, InputId, LockSource, Recipe};
+use winimg_recipe::{FileAddress, InputId, LockSource, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{LockChange, LockResult};

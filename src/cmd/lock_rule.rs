@@ -9,7 +9,7 @@ use std::path::Path;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, LockFile, UsedInput, UsedLock};
-use winimg_recipe::recipe::{FileAddress, LockPolicy, Recipe, SignatureScope, SignatureSpec};
+use winimg_recipe::{FileAddress, LockPolicy, Recipe, SignatureScope, SignatureSpec};
 use winimg_supply::store::{SignatureDemand, Store, check_groups};
 use winimg_trust::{FileSubject, SignatureEvidence, Signer};
 

@@ -8,7 +8,7 @@ use crate::record::manifest::{ManifestArtifact, ManifestInput, ManifestMachine};
 use winimg_base::display_text::strip_line;
 use winimg_base::event::InputProof;
 use winimg_base::text::{format_duration, format_size};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Renders the summary. A manifest may be untrusted, so terminal escape sequences are removed.
 pub fn render(manifest: &BuildManifest) -> String {

@@ -73,7 +73,7 @@ use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::{self, environment_secrets};
-use winimg_recipe::recipe::{Mirrors, Recipe};
+use winimg_recipe::{Mirrors, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 

@@ -13,7 +13,7 @@ use crate::cli;
 use crate::report::render_table;
 use winimg_base::error::{Kind, Result};
 use winimg_base::text::redact;
-use winimg_recipe::recipe::{FileAddress, Recipe};
+use winimg_recipe::{FileAddress, Recipe};
 use winimg_supply::fetch::documents::Documents;
 
 use super::documents::{DeadUrl, NewerVersion, OutdatedResult};

@@ -9,7 +9,7 @@ use crate::cli;
 use crate::engine::inputs::merge_errors;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{InputId, Recipe, RecipeEdit, UndecidedValue, put};
+use winimg_recipe::{InputId, Recipe, RecipeEdit, UndecidedValue, put};
 
 use super::pinned_input::{FIRST_USE, PinRequest, PinnedInput};
 use super::{CommandContext, inputs, print, recipe, source};

@@ -8,9 +8,7 @@ use crate::engine::inputs::merge_errors;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{
-    DownloadSpec, FileAddress, MissingProof, ProofSpec, Recipe, RecipeEdit,
-};
+use winimg_recipe::{DownloadSpec, FileAddress, MissingProof, ProofSpec, Recipe, RecipeEdit};
 use winimg_supply::fetch::{self, FetchOptions};
 use winimg_supply::store::{Store, StoredBlob};
 use winimg_trust::authenticode;

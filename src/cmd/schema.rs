@@ -14,7 +14,7 @@ pub fn render(of: SchemaName) -> String {
         SchemaName::Try => trial::result::render_schema(),
         SchemaName::Diff => diff::generate_schema(),
         SchemaName::DiskUsage => usage::generate_schema(),
-        SchemaName::Target => winimg_recipe::recipe::target::render_schema(),
+        SchemaName::Target => winimg_recipe::target::render_schema(),
         SchemaName::Events => report::stream::render_schema(),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::cli::RecipeArgs;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{self, ReadOptions};
+use winimg_recipe::{self as recipe, ReadOptions};
 use winimg_supply::bundle;
 use winimg_supply::store::ProgressWatch;
 

@@ -9,7 +9,7 @@ use url::Url;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
 use winimg_recipe::lock::{VersionSuccessors, find_successors, parse_published};
-use winimg_recipe::recipe::{Recipe, VersionList};
+use winimg_recipe::{Recipe, VersionList};
 use winimg_supply::fetch::documents::{Document, Documents};
 
 use super::documents::DeadUrl;

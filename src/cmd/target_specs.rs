@@ -3,8 +3,8 @@
 use super::{CommandContext, recipe, source};
 use winimg_base::diag::suggest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::ReadOptions;
-use winimg_recipe::recipe::target::{self, TargetSpec};
+use winimg_recipe::ReadOptions;
+use winimg_recipe::target::{self, TargetSpec};
 
 /// Reads all targets; an invalid file is an error.
 pub fn read_targets(context: &CommandContext) -> Result<Vec<TargetSpec>> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{CommandContext, print, print_json, target_specs};
 use crate::cli;
 use winimg_base::error::Result;
-use winimg_recipe::recipe::target;
+use winimg_recipe::target;
 
 pub fn run(args: &cli::TargetsArgs, context: &CommandContext) -> Result<()> {
     let targets = target_specs::read_targets(context)?;

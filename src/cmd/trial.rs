@@ -11,7 +11,7 @@ use crate::trial;
 use crate::trial::user_data::UserData;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::target::TargetSpec;
 
 pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
     let subject = TrialSubject::from_args(args)?;

@@ -20,8 +20,8 @@ use winimg_base::event::Sink;
 use winimg_base::io;
 use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, HypervisorKind, HypervisorProbe};
-use winimg_recipe::recipe::target::{RuleDemand, TargetCondition, TargetSpec};
-use winimg_recipe::recipe::{Firmware, OutputFormat, Recipe};
+use winimg_recipe::target::{RuleDemand, TargetCondition, TargetSpec};
+use winimg_recipe::{Firmware, OutputFormat, Recipe};
 use winimg_supply::store::Store;
 
 /// Name of the results folder, beside a manifest or an image.

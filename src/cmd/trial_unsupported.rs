@@ -10,7 +10,7 @@ use crate::record::BuildManifest;
 use crate::record::manifest::ManifestTrial;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::{Hypervisor, HypervisorKind};
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::Recipe;
 
 pub fn run(_: &cli::TryArgs, _: &CommandContext) -> Result<()> {
     Err(no_clones())

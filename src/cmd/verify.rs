@@ -17,9 +17,9 @@ use winimg_base::event::Cancel;
 use winimg_base::io::{self, ContainedFileError};
 use winimg_formats::disk::ntfs::WindowsVolume;
 use winimg_formats::disk::{Disk, gpt};
+use winimg_recipe::ReadOptions;
 use winimg_recipe::plan::StepChecks;
-use winimg_recipe::recipe::ReadOptions;
-use winimg_recipe::recipe::target::{self, TargetSpec};
+use winimg_recipe::target::{self, TargetSpec};
 
 use super::disk::open_disks;
 use super::documents::{VerifiedFile, VerifyResult};

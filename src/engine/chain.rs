@@ -6,9 +6,9 @@ use super::inputs::{InputContext, LocalFiles};
 use super::{BuildInputs, InstallMedia};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::InputId;
 use winimg_recipe::plan::chain::InstallationPart;
 use winimg_recipe::plan::{BuildChain, DriverFolder, PayloadEntry, key};
-use winimg_recipe::recipe::InputId;
 
 /// Returns the installation and every step, each with the key of the disk after it.
 pub fn compute_chain(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use winimg_recipe::plan::BuildPlan;
-use winimg_recipe::recipe::{Recipe, Verb};
+use winimg_recipe::{Recipe, Verb};
 
 /// Work that is worth a layer.
 const WORTH: Duration = Duration::from_secs(60);

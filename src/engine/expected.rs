@@ -6,12 +6,12 @@ use super::BuildInputs;
 use super::payload::{self, report_missing};
 use winimg_base::error::Result;
 use winimg_formats::archive::ArchiveFilter;
+use winimg_recipe::GuestPath;
 use winimg_recipe::plan::check::{
     ContainerImageManifest, DriverInf, ExpectedPayload, FileDigest, ImageCheck, PlannedCheck,
     StepChecks,
 };
 use winimg_recipe::plan::{BuildPlan, keep_what_lasts};
-use winimg_recipe::recipe::GuestPath;
 
 /// Returns one element for each step of the plan, in order.
 pub fn resolve(plan: &BuildPlan, inputs: &BuildInputs) -> Result<Vec<StepChecks>> {

@@ -5,7 +5,7 @@ use super::{ScratchDirs, evidence, media, resume};
 use winimg_base::error::{Error, Kind};
 use winimg_base::text::Secret;
 use winimg_formats::disk::DiskImage;
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::Recipe;
 
 /// Stops the VM, saves the diagnostics, and adds their paths and those of kept files to the error.
 pub fn finish_failed(error: Error, mut session: BuildSession, scratch: &mut ScratchDirs) -> Error {

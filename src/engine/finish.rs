@@ -12,7 +12,7 @@ use winimg_base::error::{Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_formats::disk::{Disk, DiskImage};
 use winimg_recipe::plan::{BuildChain, StepChecks};
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::target::TargetSpec;
 use winimg_supply::store::{LayerLookup, StoredLayer};
 
 /// Results of verifying the sealed disk.

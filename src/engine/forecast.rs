@@ -10,8 +10,8 @@ use super::{chain, inputs, media, resume};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, SilentSink, Sink};
 use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::Recipe;
 use winimg_recipe::plan::{BuildChain, BuildPlan};
-use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerLookup, LayerRecord, Store};
 

@@ -14,7 +14,7 @@ use winimg_base::argv;
 use winimg_base::error::Result;
 use winimg_machine::guest::GuestCommand;
 use winimg_machine::vm::HypervisorKind;
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::Recipe;
 
 pub struct GuestCommands {
     /// Configuration pass and command line, by the answer file.

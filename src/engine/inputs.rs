@@ -15,7 +15,7 @@ use winimg_formats::driver::{self, DriverSelection};
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::plan::chain::hash_listing;
 use winimg_recipe::plan::{BuildPlan, DriverFolder, PayloadEntry};
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     ContainerImage, FileAddress, ImageProof, InputId, InputSource, Recipe, RecipeInput,
 };
 use winimg_supply::fetch::shared_cache::SharedCacheClient;

@@ -16,7 +16,7 @@ use winimg_formats::udf::Medium;
 use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::plan::{self, chain::hash_listing};
-use winimg_recipe::recipe::{InputId, Recipe};
+use winimg_recipe::{InputId, Recipe};
 use winimg_supply::store::StoredBlob;
 
 /// The answer disc's name in the working directory. It contains the build's password.

@@ -13,11 +13,11 @@ use winimg_base::event::Cancel;
 use winimg_base::text::to_crlf;
 use winimg_formats::archive::UnpackedFile;
 use winimg_formats::iso::{self, DiscSource, DiscTree};
+use winimg_recipe::ops::Encoding;
 use winimg_recipe::plan::{
     BuildPlan, DriverFolder, ExitRule, PayloadEntry, PayloadScript, PlannedOp, PlannedStep,
     SettleWait,
 };
-use winimg_recipe::recipe::ops::Encoding;
 use winimg_supply::store::{StoredBlob, UnpackedTree};
 
 /// The file at the disc's root by which `payload.cmd` identifies the disc.

@@ -15,7 +15,7 @@ use super::staging::ExportStaging;
 use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{AmiOptions, OutputFormat};
+use winimg_recipe::{AmiOptions, OutputFormat};
 
 /// Placeholder for the user's bucket. It is not a valid bucket name (capitals), so it can't be used
 /// by mistake.

@@ -13,7 +13,7 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// The end marker of a tar.
 const END: [u8; 1024] = [0; 1024];

@@ -18,7 +18,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::{Disk, RawDisk};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// The layout of the file.
 pub struct BlockLayout {

@@ -16,7 +16,7 @@ use super::{ExportJob, ExportedArtifact, Exporter, PassTotals};
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 const QEMU: TarOwner = TarOwner {
     id: 107,

@@ -12,7 +12,7 @@ use winimg_base::error::Result;
 use winimg_formats::disk::Disk;
 use winimg_formats::disk::vhd::create::{BLOCK, build_front, build_lead, end};
 use winimg_formats::disk::vhd::{self, FOOTER, VhdFooter};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const SPEC: OutputSpec = OutputSpec {
     limit: Some(("a dynamic VHD", vhd::MOST)),

@@ -20,7 +20,7 @@ use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::vhd::VhdFooter;
 use winimg_formats::disk::{Disk, RawDisk, join, vhd};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// Size of a hole in bytes: the block size of common file systems.
 const HOLE: usize = 4096;

@@ -10,7 +10,7 @@ use super::{ExportJob, Exporter};
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 /// A row of the table of output formats.
 pub struct OutputSpec {

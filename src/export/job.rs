@@ -10,7 +10,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_formats::disk::DiskImage;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, OutputFormat, Outputs};
+use winimg_recipe::{DiskBus, Firmware, OutputFormat, Outputs};
 
 /// One export, fully specified before it starts.
 #[derive(Clone, Copy, Debug)]

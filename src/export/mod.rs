@@ -41,7 +41,7 @@ use source::ExportSource;
 use staging::ExportStaging;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 /// The parts of the pass that a format needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vmdk::stream::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const SPEC: OutputSpec = OutputSpec {
     limit: Some(("an OVA", vmdk::MOST)),

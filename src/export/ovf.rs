@@ -13,7 +13,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_base::markup::escape_xml;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, OvaOptions};
+use winimg_recipe::{DiskBus, Firmware, OvaOptions};
 
 /// The virtual hardware that the image can boot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_formats::disk::qemu_img::{self, file_name};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const SPEC: OutputSpec = OutputSpec::new(".qcow2", OutputSize::Packed, |setup, staging| {
     Ok(vec![Box::new(Qcow2Exporter::new(setup, staging)?)])

@@ -10,7 +10,7 @@ use super::{add_disks, find_spec};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_formats::disk::Disk;
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::Outputs;
 
 /// The minimum and maximum size of the outputs in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn format_mib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use winimg_recipe::recipe::OutputFormat;
+    use winimg_recipe::OutputFormat;
 
     #[test]
     fn flat_files_count_whole_and_packed_ones_by_their_range() {

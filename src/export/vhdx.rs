@@ -11,7 +11,7 @@ use super::staging::ExportStaging;
 use winimg_base::error::Result;
 use winimg_formats::disk::vhdx::create::{BLOCK, MOST, VhdxFront};
 use winimg_formats::disk::{Disk, DiskImage, vhdx};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const DYNAMIC: OutputSpec = OutputSpec {
     about: "Dynamic",

@@ -2,7 +2,7 @@
 //! about all of them.
 //!
 //! Pure: reads no file and starts nothing; `cmd::matrix` does. The format of a matrix is in
-//! `winimg_recipe::recipe::matrix`.
+//! `winimg_recipe::matrix`.
 
 mod capacity;
 pub mod outline;

@@ -13,7 +13,7 @@ use winimg_base::error::Result;
 use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::plan::chain::InstallationPart;
 use winimg_recipe::plan::{BuildPlan, DriverFolder, PayloadEntry, key};
-use winimg_recipe::recipe::{FileAddress, InputId, Recipe};
+use winimg_recipe::{FileAddress, InputId, Recipe};
 
 /// Computes one key per part: the installation, then each step as far as the recipe decides it.
 pub fn compute_keys(

@@ -1,8 +1,8 @@
 //! The manifest's data about clones: the targets and the checks. Pure.
 
 use super::manifest::ManifestCloneCheck;
+use winimg_recipe::Recipe;
 use winimg_recipe::plan::BuildPlan;
-use winimg_recipe::recipe::Recipe;
 
 /// Returns the names of the targets that the recipe names itself, without those implied by its
 /// outputs.
@@ -37,8 +37,8 @@ mod tests {
 
     use super::*;
     use winimg_base::io;
+    use winimg_recipe::ReadOptions;
     use winimg_recipe::plan;
-    use winimg_recipe::recipe::ReadOptions;
 
     /// With a target that it names, and one by its output.
     const RECIPE: &str = r#"

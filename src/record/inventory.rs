@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use super::license::SpdxLicense;
 use super::manifest::{BuildManifest, ManifestInput, ManifestProof, ManifestStep};
 use super::purl;
+use winimg_recipe::InputId;
 use winimg_recipe::plan::ImageCheck;
-use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
 /// The data of the SBOMs. The recipe's digest identifies the image before it is built.

@@ -15,7 +15,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_base::io;
 use winimg_recipe::plan::{self, ImageCheck, StepChecks};
-use winimg_recipe::recipe::{DiskBus, Firmware, InputId};
+use winimg_recipe::{DiskBus, Firmware, InputId};
 use winimg_trust::Signer;
 
 /// The value of `schema`.

@@ -14,7 +14,7 @@ use super::manifest::{BuildManifest, ManifestInput};
 use super::purl::split_digest;
 use super::remove_empty;
 use winimg_base::digest::Digest;
-use winimg_recipe::recipe::InputId;
+use winimg_recipe::InputId;
 
 /// in-toto: Statement layer, version 1.
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";

@@ -21,7 +21,7 @@ use winimg_base::text::{redact, redact_if_url};
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::ImageCheck;
 use winimg_recipe::plan::{BuildPlan, PayloadEntry};
-use winimg_recipe::recipe::{DownloadSpec, FileAddress, ImageProof, InputId, InputSource};
+use winimg_recipe::{DownloadSpec, FileAddress, ImageProof, InputId, InputSource};
 use winimg_supply::fetch::image::FetchedImage;
 use winimg_supply::store::{ExpectedBytes, Store, StoredBlob};
 

@@ -21,7 +21,7 @@ use winimg_machine::vm::{
     GuestForward, MachinePlan, NetworkAccess, PrivateNetwork, StartMode, VirtualMachine,
 };
 use winimg_recipe::plan::{ImageCheck, StepChecks};
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::metadata::server::MetadataServer;
 use super::metadata::{self, CloneIdentity, MetadataService};

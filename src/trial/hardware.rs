@@ -6,8 +6,8 @@
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm;
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{self, Presence, TargetController, TargetNic, TargetSpec};
+use winimg_recipe::Firmware;
+use winimg_recipe::target::{self, Presence, TargetController, TargetNic, TargetSpec};
 
 /// The VM of a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 use winimg_base::error::Result;
 
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::HOST_NAMES;
 use super::metadata::CloneIdentity;

@@ -10,7 +10,7 @@ mod services;
 mod user_data;
 
 use winimg_recipe::plan::{self, ImageCheck, SEALED};
-use winimg_recipe::recipe::target::{
+use winimg_recipe::target::{
     self, AdministratorState, MetadataForm, RuleDemand, TargetCondition, TargetSpec,
 };
 

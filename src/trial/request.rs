@@ -7,8 +7,8 @@ use std::time::Duration;
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, HypervisorProbe};
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::Firmware;
+use winimg_recipe::target::TargetSpec;
 
 use super::hardware::{MachineExtras, TrialHardware};
 use super::result::TrialNetwork;

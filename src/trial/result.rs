@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use winimg_base::event::FindingSeverity;
 use winimg_base::text::count;
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{self, MetadataForm, TargetController, TargetNic, TargetSpec};
+use winimg_recipe::Firmware;
+use winimg_recipe::target::{self, MetadataForm, TargetController, TargetNic, TargetSpec};
 
 use super::compare::CloneComparison;
 use super::metadata::{CloneIdentity, CloneReport, MetadataRequest};

@@ -10,8 +10,8 @@ use winimg_base::io;
 use winimg_formats::disk::Disk;
 use winimg_formats::disk::gpt::{self, PartitionStyle};
 use winimg_machine::vm::HostRequirements;
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::Firmware;
+use winimg_recipe::target::TargetSpec;
 
 use super::clone::TrialClone;
 use super::hardware;

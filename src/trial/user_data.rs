@@ -9,7 +9,7 @@ use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::target::{MetadataForm, TargetSpec};
+use winimg_recipe::target::{MetadataForm, TargetSpec};
 
 /// Cluster API passes user data in a Secret of at most this size (Kubernetes: Secrets, "Restriction
 /// on Secret size").

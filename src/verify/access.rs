@@ -9,8 +9,8 @@ use winimg_formats::disk::security::{Ace, AceKind};
 use super::account::resolve_sid;
 use super::finding::{Verdict, VerifyFinding};
 use super::image::InspectedImage;
-use winimg_recipe::plan::check::{AclCheck, AclEntry};
 use winimg_recipe::plan::check::AccessRight;
+use winimg_recipe::plan::check::{AclCheck, AclEntry};
 
 /// `OBJECT_INHERIT_ACE` and `CONTAINER_INHERIT_ACE`
 const ALL_BELOW: u8 = 3;

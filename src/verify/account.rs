@@ -7,8 +7,8 @@
 //! 2.2.1.12 for account control bits.
 
 use winimg_formats::hive::{HiveKey, HiveValueData};
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, InspectedImage};

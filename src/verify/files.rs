@@ -3,8 +3,8 @@
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_formats::disk::ntfs::NtfsContentForm;
 
+use winimg_recipe::GuestPath;
 use winimg_recipe::plan::check::FileDigest;
-use winimg_recipe::recipe::GuestPath;
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, InspectedImage};

@@ -9,8 +9,8 @@ use winimg_formats::hive::HiveValueData;
 use super::finding::{Verdict, VerifyFinding};
 use super::image::InspectedImage;
 use scope::RuleScope;
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan::check::FirewallCheck;
-use winimg_recipe::recipe::RegistryKey;
 
 const RULES: RegistryKey = RegistryKey::from_static(concat!(
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",

@@ -12,7 +12,7 @@ use winimg_formats::disk::gpt::{self, DiskPartition, PartitionStyle, PartitionTa
 use winimg_formats::disk::ntfs::{NtfsVolume, WindowsVolume};
 use winimg_formats::disk::{Disk, DiskReader};
 use winimg_formats::hive::{Hive, HiveKey, HiveValueData};
-use winimg_recipe::recipe::RegistryKey;
+use winimg_recipe::RegistryKey;
 
 use super::finding::{Verdict, VerifyFinding};
 

@@ -5,7 +5,7 @@
 //! registry key of its plugins' states.
 
 use winimg_formats::hive::{HiveKey, HiveValueData};
-use winimg_recipe::recipe::{GUEST_DIR, RegistryKey};
+use winimg_recipe::{GUEST_DIR, RegistryKey};
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, InspectedImage};

@@ -23,7 +23,7 @@ pub use winimg_base::event::FindingSeverity;
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
 use winimg_recipe::plan::{ImageCheck, StepChecks};
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::target::TargetSpec;
 
 pub use account::{LocalUser, list_users, machine_sid};
 pub use finding::{Verdict, VerifyFinding, VerifyReport};

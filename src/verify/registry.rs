@@ -4,7 +4,7 @@ use winimg_formats::hive;
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::InspectedImage;
-use winimg_recipe::recipe::{GuestPath, RegistryKey, RegistryValueData as Data};
+use winimg_recipe::{GuestPath, RegistryKey, RegistryValueData as Data};
 
 const ENVIRONMENT: RegistryKey =
     RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment");

@@ -20,9 +20,9 @@ mod provision;
 
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan::StepChecks;
-use winimg_recipe::recipe::RegistryKey;
-use winimg_recipe::recipe::target::TargetSpec;
+use winimg_recipe::target::TargetSpec;
 
 use super::finding::{Verdict, VerifyFinding, VerifyReport};
 use super::image::InspectedImage;

@@ -7,8 +7,8 @@ use winimg_formats::hive::HiveValueData;
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, InspectedImage};
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan::check::{ServiceCheck, ServiceStartMode};
-use winimg_recipe::recipe::RegistryKey;
 
 const SERVICES: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services");
 

@@ -7,7 +7,7 @@ use winimg_formats::hive::{HiveKey, HiveValueData};
 
 use super::files::hash_file;
 use winimg_recipe::plan::check::{ContainerImageManifest, DriverInf};
-use winimg_recipe::recipe::{GuestPath, RegistryKey};
+use winimg_recipe::{GuestPath, RegistryKey};
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, InspectedImage};

@@ -6,8 +6,8 @@
 
 use winimg_formats::disk::ntfs::{Hibernation, NtfsVolume};
 use winimg_formats::hive::HiveValueData;
+use winimg_recipe::RegistryKey;
 use winimg_recipe::plan::SEALED;
-use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Verdict, VerifyFinding};
 use super::image::{CheckResult, HIVES, InspectedImage};

@@ -22,7 +22,7 @@ use crate::http::serve::{self, ConnectionGate, HttpStream as _, ReceiveError};
 use crate::http::{HttpRequest, HttpResponse};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::percent_decoded;
+use winimg_recipe::percent_decoded;
 
 /// Timeout of a request, and of each piece of a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

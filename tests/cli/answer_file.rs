@@ -60,7 +60,7 @@ fn utf_16_is_read_as_windows_reads_it() {
 fn sysprep_is_given_the_same_file_from_utf_16() {
     let seal = "[[steps]]\nname = \"seal\"\ngeneralize = { answer_file = \"seal.xml\" }\n";
     let site = Site::new(seal);
-    let path = root().join("crates/recipe/src/recipe/verbs/generalize/seal.xml");
+    let path = root().join("crates/recipe/src/verbs/generalize/seal.xml");
     let text = std::fs::read_to_string(path).expect("the template");
     site.write("seal.xml", &text);
     let plan = |site: &Site| {

@@ -3,7 +3,7 @@
 use std::process::Command;
 use support::tree::{self, root};
 
-use winimg_recipe::recipe::{ReadOptions, UndecidedValue};
+use winimg_recipe::{ReadOptions, UndecidedValue};
 
 #[test]
 fn packs_are_found_where_only_the_program_is() {
@@ -100,9 +100,7 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
             vars: vec![("iso_url".into(), "windows.iso".into())],
             ..ReadOptions::default()
         };
-        let recipe = winimg_recipe::recipe::read(&path, &options)
-            .0
-            .expect("a recipe");
+        let recipe = winimg_recipe::read(&path, &options).0.expect("a recipe");
         let text = std::fs::read_to_string(&path).expect("the recipe");
         for open in &recipe.undecided {
             let variable = match open {

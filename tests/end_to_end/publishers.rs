@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use support::server::{Answer, Server};
 use support::tree::root;
-use winimg_recipe::recipe::{ComponentSpec, Recipe, SignatureScope, SignatureSpec};
+use winimg_recipe::{ComponentSpec, Recipe, SignatureScope, SignatureSpec};
 use winimg_trust::{SignatureRule, authenticode, sigstore};
 
 use super::program::output_of;

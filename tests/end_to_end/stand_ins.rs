@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use support::tree::root;
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     ArchiveKind, ComponentSpec, InputSource, ReadOptions, Recipe, UndecidedValue, read,
 };
 

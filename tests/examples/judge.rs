@@ -94,7 +94,7 @@ impl Bench {
                 .map(|_| ())
                 .map_err(|e| e.to_string()),
             Kind::Powershell => {
-                let faults = winimg_recipe::recipe::powershell::find_faults(&block.text);
+                let faults = winimg_recipe::powershell::find_faults(&block.text);
                 let first = faults
                     .first()
                     .map(|f| format!("line {}:{}", f.line, f.column));

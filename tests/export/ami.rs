@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, everything, files, run};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs};
+use winimg_recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OutputOptions, Outputs};
 
 use crate::export::fixture::{Heard, disk, files, guest, job, kinds, openssl, path, run, sh};
 use crate::export::formats::same_content;

@@ -6,7 +6,7 @@ use std::path::Path;
 use winimg::export::export;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::{AmiOptions, OutputFormat, OutputOptions, Outputs};
+use winimg_recipe::{AmiOptions, OutputFormat, OutputOptions, Outputs};
 
 use crate::export::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh, without_qcow2,

@@ -8,7 +8,7 @@ use winimg::export::{ExportJob, ExportedArtifact, GuestFacts, export};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_formats::disk::DiskImage;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions};
+use winimg_recipe::{DiskBus, Firmware, OutputFormat, OutputOptions, Outputs, OvaOptions};
 
 pub const MIB: u64 = 1 << 20;
 /// 2023-11-14 22:13:20 UTC

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{
     Heard, MIB, disk, everything, files, guest, job, kinds, openssl, path, run, sh, without_qcow2,

@@ -8,7 +8,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::vmdk::stream::StreamVmdk;
 use winimg_formats::disk::{DiskImage, RawDisk};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
+use winimg_recipe::{DiskBus, Firmware, Outputs};
 
 use crate::export::fixture::{Heard, disk, guest, job, openssl, ova_version, path, run, sh};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use winimg::export::ExportedArtifact;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::{DiskImage, free_space};
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{MIB, dense, run};
 use support::windows_disk::{self, can_make, mounted, text};

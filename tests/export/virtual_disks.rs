@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{Heard, MIB, disk, everything, guest, job, openssl, path, run, sh};
 use crate::export::formats::same_content;

@@ -7,7 +7,7 @@ use winimg::export::export;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::open;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{Firmware, OutputFormat, Outputs};
+use winimg_recipe::{Firmware, OutputFormat, Outputs};
 
 use crate::export::fixture::{EPOCH, Heard, MIB, dense, disk, guest, job, openssl, path, run, sh};
 use support::vma::{BLOCK, CLUSTER, Writer};

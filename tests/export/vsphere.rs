@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use winimg_recipe::recipe::{OutputFormat, Outputs};
+use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, path, run};
 use support::{skip, tree};

@@ -6,7 +6,7 @@ use std::path::Path;
 use winimg::answer;
 use winimg_base::diag::Diagnostic;
 use winimg_machine::vm::HypervisorKind;
-use winimg_recipe::recipe::{self, Recipe};
+use winimg_recipe::{self as recipe, Recipe};
 
 const STAGE: &str = r"cmd.exe /c for %i in (D E F G H) do if exist %i:\winimg\stage.cmd call %i:\winimg\stage.cmd %i:";
 

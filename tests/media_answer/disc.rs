@@ -9,7 +9,7 @@ use winimg_base::text::Secret;
 use winimg_formats::iso;
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{MediaFacts, WindowsRelease};
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     DiskBus, DownloadSpec, FileAddress, Firmware, MachineSpec, MediaSpec, ProofSpec, SetupSpec,
 };
 

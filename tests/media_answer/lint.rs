@@ -2,7 +2,7 @@
 
 use winimg::answer::{self, AnswerFacts, LintFacts};
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use super::{facts, images, lint, shown};
 

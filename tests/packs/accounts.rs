@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use winimg_recipe::plan::{self, BuildPlan, PayloadEntry};
-use winimg_recipe::recipe::verbs::{GeneralizeSpec, SealAnswer, UserState};
-use winimg_recipe::recipe::{Recipe, Verb};
+use winimg_recipe::verbs::{GeneralizeSpec, SealAnswer, UserState};
+use winimg_recipe::{Recipe, Verb};
 
 use super::{name, options_for, recipes, silent};
 
@@ -143,7 +143,7 @@ fn renaming_the_built_in_administrator_is_refused() {
     options
         .vars
         .push(("cloudbase_rename_admin_user".into(), "true".into()));
-    let (_, said) = winimg_recipe::recipe::read(Path::new("recipes/capi-ova.toml"), &options);
+    let (_, said) = winimg_recipe::read(Path::new("recipes/capi-ova.toml"), &options);
     let said = said.render(false);
     assert!(
         said.contains("docs/accounts.md") && said.contains("nobody could log in"),

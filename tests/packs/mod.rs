@@ -16,7 +16,7 @@ use support::tree;
 
 use serde_json::Value;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{ReadOptions, Recipe, read};
+use winimg_recipe::{ReadOptions, Recipe, read};
 
 /// What a user has to give. The environment is the one place whose other names are passed over.
 const SAID: [(&str, &str); 20] = [

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use winimg_recipe::recipe::{ProofSpec, Recipe, read};
+use winimg_recipe::{ProofSpec, Recipe, read};
 
 use super::{name, options_for, plan_of, recipes, silent, toml_files};
 

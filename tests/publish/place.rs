@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use winimg::record::manifest::{BuildManifest, ManifestMachine};
-use winimg_recipe::recipe::{Firmware, OutputFormat, Outputs};
+use winimg_recipe::{Firmware, OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, ova_version, run as run_export};
 use crate::export_record::manifest;

@@ -5,10 +5,10 @@ use winimg::record::manifest::{
     ManifestSchema, ManifestStep, ManifestWindows, Tool,
 };
 use winimg_base::digest::Digest;
+use winimg_recipe::GuestPath;
 use winimg_recipe::plan::check::{
     ContainerImageManifest as ImageManifest, DriverInf, FileDigest, ImageCheck,
 };
-use winimg_recipe::recipe::GuestPath;
 use winimg_trust::{Scheme, Signer};
 
 pub const EPOCH: i64 = 1_700_000_000;

@@ -17,7 +17,7 @@ use winimg::trial::metadata::{
     CloneIdentity, CloneReport, MetadataRequest, MetadataService, create_disc,
 };
 use winimg_formats::iso;
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::{KEYS, USER_DATA, bare, identity};
 

@@ -10,7 +10,7 @@ use winimg::trial::metadata::{
 };
 use winimg_formats::iso::{self, DiscSource, DiscTree};
 use winimg_formats::udf::Medium;
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::{USER_DATA, bare, identity};
 

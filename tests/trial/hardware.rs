@@ -1,8 +1,8 @@
 //! A target's machine as QEMU has it: what of it a clone gets, and what is said of the rest.
 
 use winimg::trial::hardware::{self, MachineExtras, TrialHardware};
-use winimg_recipe::recipe::target::{self, Presence, TargetSpec};
-use winimg_recipe::recipe::{Firmware, ReadOptions};
+use winimg_recipe::target::{self, Presence, TargetSpec};
+use winimg_recipe::{Firmware, ReadOptions};
 
 const BOTH: MachineExtras = MachineExtras {
     secure_boot: true,

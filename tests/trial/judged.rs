@@ -8,8 +8,8 @@ use winimg::trial::state::{
     RunEnd, ScriptEnd, ServiceFailure, ServiceStartType, SshdState, UserDataRun,
 };
 use winimg::verify::{FindingSeverity, VerifyFinding, VerifyReport};
-use winimg_recipe::recipe::ReadOptions;
-use winimg_recipe::recipe::target::{self, AdministratorState};
+use winimg_recipe::ReadOptions;
+use winimg_recipe::target::{self, AdministratorState};
 
 use super::{KEYS, identity};
 

@@ -11,8 +11,8 @@ use winimg::trial::result::{
     TrialVerdict, TriedHardware, TriedImage, render_schema,
 };
 use winimg::trial::state::KnownFact;
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{
+use winimg_recipe::Firmware;
+use winimg_recipe::target::{
     self, FactOrigin, FactProof, MetadataForm, Presence, TargetController, TargetMetadata,
     TargetNic,
 };

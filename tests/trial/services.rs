@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use winimg::http::{HttpRequest, HttpResponse};
 use winimg::trial::metadata::{CloneReport, MetadataEndpoint, MetadataService};
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::{KEYS, USER_DATA, bare, identity};
 

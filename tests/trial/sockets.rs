@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use winimg::trial::metadata::server::{MetadataServer, relay_connection};
 use winimg::trial::metadata::{MetadataEndpoint, MetadataService};
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 use super::identity;
 

@@ -8,8 +8,8 @@ use winimg::verify;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_recipe::plan::StepChecks;
-use winimg_recipe::plan::check::{ImageCheck, ServiceCheck};
 use winimg_recipe::plan::check::ServiceStartMode;
+use winimg_recipe::plan::check::{ImageCheck, ServiceCheck};
 
 use super::KEYS;
 

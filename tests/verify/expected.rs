@@ -7,12 +7,12 @@ use winimg::verify::{VerifyReport, check};
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
+use winimg_recipe::plan::check::{AccessRight, ServiceStartMode};
 use winimg_recipe::plan::check::{
     AclCheck, AclEntry, ContainerImageManifest, DriverInf, FileDigest, FirewallCheck,
     FirewallScope, ImageCheck, ServiceCheck, StepChecks,
 };
-use winimg_recipe::plan::check::{AccessRight, ServiceStartMode};
-use winimg_recipe::recipe::{GuestPath, RegistryValueData as Data};
+use winimg_recipe::{GuestPath, RegistryValueData as Data};
 
 use support::windows_disk::*;
 

@@ -11,8 +11,8 @@ use winimg::verify::{VerifyReport, check};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_recipe::plan::check::{ImageCheck, StepChecks};
-use winimg_recipe::recipe::target::{self, TargetSpec};
-use winimg_recipe::recipe::{GuestPath, ReadOptions, RegistryKey, RegistryValueData};
+use winimg_recipe::target::{self, TargetSpec};
+use winimg_recipe::{GuestPath, ReadOptions, RegistryKey, RegistryValueData};
 
 use crate::verify::expected::rendered;
 

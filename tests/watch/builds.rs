@@ -25,7 +25,7 @@ fn a_build_is_shown_from_its_pause_to_its_end() {
     piped(&site, &["attach", "out"], ".go\n");
     let mut said = String::new();
     while !said.contains("The build has ended") {
-        let event = events.next();
+        let event = events.read_next();
         assert!(!event.is_empty(), "{said}");
         said += &event;
     }

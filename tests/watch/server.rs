@@ -137,26 +137,35 @@ fn a_change_is_sent_and_what_did_not_change_is_not() {
         "{}",
         events.head
     );
-    assert_eq!(events.next(), "event: order\ndata: [\"head\",\"now\"]\n\n");
-    assert!(events.next().contains("node"));
     assert_eq!(
-        events.next(),
+        events.read_next(),
+        "event: order\ndata: [\"head\",\"now\"]\n\n"
+    );
+    assert!(events.read_next().contains("node"));
+    assert_eq!(
+        events.read_next(),
         "event: part\ndata: {\"id\":\"now\",\"html\":\"<p>install</p>\"}\nid: 1\n\n"
     );
     served.show(&[("head", "<h1>node</h1>"), ("now", "<p>\n\"seal\"</p>")]);
     assert_eq!(
-        events.next(),
+        events.read_next(),
         "event: part\ndata: {\"id\":\"now\",\"html\":\"<p>\\n\\\"seal\\\"</p>\"}\nid: 2\n\n"
     );
     served.board.show_screen(1, b"\x89PNG 1");
-    assert_eq!(events.next(), "event: screen\ndata: 3\nid: 3\n\n");
+    assert_eq!(events.read_next(), "event: screen\ndata: 3\nid: 3\n\n");
     served.board.show_screen(1, b"\x89PNG 1");
     served.show(&[("head", "<h1>node</h1>"), ("now", "<p>\n\"seal\"</p>")]);
-    assert_eq!(events.next(), ": nothing new\n\n");
+    assert_eq!(events.read_next(), ": nothing new\n\n");
     served.show(&[("head", "<h1>node</h1>")]);
-    assert_eq!(events.next(), "event: order\ndata: [\"head\"]\nid: 4\n\n");
+    assert_eq!(
+        events.read_next(),
+        "event: order\ndata: [\"head\"]\nid: 4\n\n"
+    );
     let mut later = served.url(1).events(3);
-    assert_eq!(later.next(), "event: order\ndata: [\"head\"]\nid: 4\n\n");
+    assert_eq!(
+        later.read_next(),
+        "event: order\ndata: [\"head\"]\nid: 4\n\n"
+    );
     assert!(served.url(1).get("screen").ends_with("PNG 1"));
 }
 
@@ -165,8 +174,8 @@ fn the_end_of_the_server_is_sent_to_those_who_wait() {
     let mut served = Served::new();
     let mut events = served.url(1).events(9);
     drop(served.server.take());
-    assert_eq!(events.next(), "event: end\ndata: \n\n");
-    assert_eq!(events.next(), "");
+    assert_eq!(events.read_next(), "event: end\ndata: \n\n");
+    assert_eq!(events.read_next(), "");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use winimg_base::event::{Cancel, SilentSink, Sink};
 use winimg_base::text::to_crlf;
 use winimg_machine::guest::agent::{AgentGuest as Client, AgentHost, AgentPort};
 use winimg_recipe::plan::{self, BuildPlan};
-use winimg_recipe::recipe::{self, Recipe};
+use winimg_recipe::{self as recipe, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 

@@ -10,7 +10,7 @@ use winimg_machine::vm::{
     Accel, CdImage, GuestForward, Hypervisor, MachinePlan, NetworkAccess, NicModel, PrivateNetwork,
     StartMode, StorageController,
 };
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Of a clone's machine.
 const UUID: &str = "9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11";

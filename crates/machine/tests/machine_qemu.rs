@@ -24,7 +24,7 @@ use winimg_machine::vm::{
     Accel, CdImage, GuestForward, Hypervisor, MachinePlan, NetworkAccess, NicModel, PrivateNetwork,
     SettleOutcome, StartMode, StorageController, VirtualMachine,
 };
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Event>>);

@@ -14,7 +14,7 @@ use winimg_formats::disk::{self, Disk as _};
 use winimg_machine::vm::{
     Accel, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, VirtualMachine,
 };
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Only the disks of a hypervisor.
 struct Disks;

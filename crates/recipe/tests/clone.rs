@@ -2,8 +2,8 @@
 
 use support::complaints::facts;
 use support::tree::with_files;
+use winimg_recipe::ReadOptions;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::ReadOptions;
 
 const HEAD: &str = r#"schema = 1
 name = "small"

@@ -5,8 +5,8 @@ use support::complaints::facts;
 
 use super::plan::keys::written;
 use winimg_base::diag::Diagnostic;
-use winimg_recipe::recipe::host_config::{HostConfig, HostConfigFile, read};
-use winimg_recipe::recipe::keys;
+use winimg_recipe::host_config::{HostConfig, HostConfigFile, read};
+use winimg_recipe::keys;
 
 fn file(name: &str, text: &str) -> HostConfigFile {
     HostConfigFile {
@@ -17,9 +17,8 @@ fn file(name: &str, text: &str) -> HostConfigFile {
 }
 
 fn settings(host: &HostConfig) -> String {
-    let line = |s: &winimg_recipe::recipe::EffectiveValue| {
-        format!("{} = {} ({})\n", s.path, s.value, s.origin)
-    };
+    let line =
+        |s: &winimg_recipe::EffectiveValue| format!("{} = {} ({})\n", s.path, s.value, s.origin);
     host.settings.iter().map(line).collect()
 }
 

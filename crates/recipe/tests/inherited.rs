@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use winimg_recipe::recipe::{ProofSpec, ReadOptions, Recipe, read};
+use winimg_recipe::{ProofSpec, ReadOptions, Recipe, read};
 
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const ONES: &str = "1111111111111111111111111111111111111111111111111111111111111111";

@@ -4,9 +4,9 @@ use std::path::Path;
 use support::complaints::facts;
 
 use winimg_base::diag::{Diagnostic, Diagnostics};
-use winimg_recipe::recipe::keys;
-use winimg_recipe::recipe::matrix::{MatrixSpec, read};
-use winimg_recipe::recipe::{ReadOptions, read as read_recipe};
+use winimg_recipe::keys;
+use winimg_recipe::matrix::{MatrixSpec, read};
+use winimg_recipe::{ReadOptions, read as read_recipe};
 
 use crate::plan::keys::written;
 
@@ -19,7 +19,7 @@ fn lines(text: &str) -> String {
     let (matrix, found) = matrix(text);
     assert_eq!(found.render(false), "");
     let variants = matrix.expect("a matrix").variants;
-    let line = |v: &winimg_recipe::recipe::matrix::VariantSpec| {
+    let line = |v: &winimg_recipe::matrix::VariantSpec| {
         let recipe = v.recipe.value.display();
         format!(
             "{}: {recipe} {}\n",

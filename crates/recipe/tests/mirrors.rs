@@ -4,8 +4,8 @@
 use std::path::Path;
 use support::complaints::facts;
 
-use winimg_recipe::recipe::host_config::{HostConfigFile, read};
-use winimg_recipe::recipe::{ImageReference, Mirrors};
+use winimg_recipe::host_config::{HostConfigFile, read};
+use winimg_recipe::{ImageReference, Mirrors};
 
 fn file(text: &str) -> HostConfigFile {
     HostConfigFile {

@@ -7,8 +7,8 @@ use support::tree::{self, with_files};
 
 use winimg_base::diag::DiagnosticsRecord;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::verbs::{GeneralizeSpec, SealAnswer};
-use winimg_recipe::recipe::{ProofSpec, ReadOptions, Recipe, UndecidedValue, Verb, read};
+use winimg_recipe::verbs::{GeneralizeSpec, SealAnswer};
+use winimg_recipe::{ProofSpec, ReadOptions, Recipe, UndecidedValue, Verb, read};
 
 fn fixtures() -> PathBuf {
     tree::root().join("crates/recipe/tests/recipes")
@@ -501,7 +501,7 @@ cmd = "echo {{v}}"
     );
     assert!(matches!(
         x.origin.proof,
-        winimg_recipe::recipe::ProofSpec::ChecksumFile { .. }
+        winimg_recipe::ProofSpec::ChecksumFile { .. }
     ));
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));

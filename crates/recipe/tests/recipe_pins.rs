@@ -3,7 +3,7 @@
 use std::fs;
 use support::complaints::facts;
 
-use winimg_recipe::recipe::{ReadOptions, read};
+use winimg_recipe::{ReadOptions, read};
 
 fn complaints(pins: &str) -> String {
     let dir = tempfile::tempdir().unwrap();

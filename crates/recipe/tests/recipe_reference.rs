@@ -7,7 +7,7 @@ use std::fs;
 use support::{golden, tree};
 
 use serde_json::Value;
-use winimg_recipe::recipe::keys::{self, KeyKind, KeySpec, TableSpec};
+use winimg_recipe::keys::{self, KeyKind, KeySpec, TableSpec};
 
 #[test]
 fn the_tables_of_the_references_are_made_of_the_rows() {

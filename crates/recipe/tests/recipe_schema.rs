@@ -5,8 +5,8 @@ use std::fs;
 use support::{golden, tree};
 
 use serde_json::{Map, Value, json};
-use winimg_recipe::recipe::keys::{self, KeyKind, KeySpec};
-use winimg_recipe::recipe::{ReadOptions, read};
+use winimg_recipe::keys::{self, KeyKind, KeySpec};
+use winimg_recipe::{ReadOptions, read};
 
 #[test]
 fn the_schema_is_made_of_the_rows() {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::complaints::facts;
 
-use winimg_recipe::recipe::keys;
-use winimg_recipe::recipe::{FileAddress, ProofSpec, ReadOptions, Recipe, SignatureSpec, read};
+use winimg_recipe::keys;
+use winimg_recipe::{FileAddress, ProofSpec, ReadOptions, Recipe, SignatureSpec, read};
 use winimg_trust::Scheme;
 
 /// Of minisign's own documentation.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use support::complaints::facts;
 use support::tree;
 
-use winimg_recipe::recipe::{ReadOptions, Recipe, UndecidedValue, read};
+use winimg_recipe::{ReadOptions, Recipe, UndecidedValue, read};
 
 /// A pack that declares variables in every way.
 const PACK: &str = r#"schema = 1

@@ -13,8 +13,8 @@ use support::tree::{self, with_files};
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::target::{RuleSeverity, TargetSpec, list, load_all, render_target};
-use winimg_recipe::recipe::{ReadOptions, Recipe};
+use winimg_recipe::target::{RuleSeverity, TargetSpec, list, load_all, render_target};
+use winimg_recipe::{ReadOptions, Recipe};
 
 /// winimg's own targets are found as an installation has them.
 fn shipped() -> ReadOptions {

@@ -3,7 +3,7 @@
 use std::fs;
 use support::complaints::facts;
 
-use winimg_recipe::recipe::{ReadOptions, Recipe, read};
+use winimg_recipe::{ReadOptions, Recipe, read};
 
 const PUBLIC: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
@@ -24,7 +24,7 @@ fn recipe(text: &str) -> (Option<Recipe>, String) {
 
 /// Each component with what it has to be signed with, and where the signature is.
 fn asked(recipe: &Recipe) -> Vec<String> {
-    let one = |c: &winimg_recipe::recipe::ComponentSpec| {
+    let one = |c: &winimg_recipe::ComponentSpec| {
         let all = c.origin.signatures.iter().flatten();
         let all = all.map(|s| {
             let url = s.url.as_ref().map(|url| url.value.to_string());

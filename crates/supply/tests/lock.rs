@@ -9,7 +9,7 @@ use support::complaints::facts;
 use tempfile::TempDir;
 use winimg_base::digest::Digest;
 use winimg_recipe::lock::{self, LockComparison, LockEntry, LockFile, RecipeLock, ResolvedInput};
-use winimg_recipe::recipe::{InputId, ReadOptions, Recipe, read};
+use winimg_recipe::{InputId, ReadOptions, Recipe, read};
 use winimg_supply::store::Store;
 use winimg_trust::{Scheme, Signer};
 
@@ -117,7 +117,7 @@ fn digest(word: &str) -> Digest {
 
 /// As if every input had been fetched.
 fn lock_of(recipe: &Recipe) -> RecipeLock {
-    let entry = |ask: &winimg_recipe::recipe::LockRequest| {
+    let entry = |ask: &winimg_recipe::LockRequest| {
         let mut evidence = BTreeMap::new();
         let mut signers = Vec::new();
         if ask.id.to_string() == "kubelet" {

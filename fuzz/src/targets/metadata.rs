@@ -3,7 +3,7 @@
 use winimg::http::RequestHead;
 use winimg::trial::metadata::{CloneIdentity, MetadataService};
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 /// The first byte chooses the platform and the address, the rest is a request.
 pub fn request(bytes: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use std::fs;
 use winimg::answer::{LintFacts, lint, lint_clone};
 use winimg_formats::driver;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::{Firmware, ReadOptions, read};
+use winimg_recipe::{Firmware, ReadOptions, read};
 use winimg_trust::checksum::{self, WantedChecksum};
 
 use crate::ground;

@@ -4,7 +4,7 @@ use roxmltree::Node;
 
 use winimg_base::diag::Diagnostic;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use super::{LintRun, find_components, find_element, find_text, iter_children, trim_text};
 

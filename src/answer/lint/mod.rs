@@ -20,7 +20,7 @@ use winimg_base::diag::{Diagnostic, Diagnostics, find_most_similar};
 use winimg_base::markup::is_secret_element;
 use winimg_base::text::{Place, SourceText};
 use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use super::AnswerFacts;
 

@@ -16,9 +16,9 @@ use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::Recipe;
+use winimg_recipe::matrix::{self, MatrixSpec, VariantSpec};
 use winimg_recipe::plan::BuildPlan;
-use winimg_recipe::recipe::Recipe;
-use winimg_recipe::recipe::matrix::{self, MatrixSpec, VariantSpec};
 
 use super::recipe::{self, RecipePurpose};
 use super::source::{self, RecipeSource};

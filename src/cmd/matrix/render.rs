@@ -8,7 +8,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::count;
 use winimg_machine::vm::HypervisorKind;
-use winimg_recipe::recipe::matrix::Pipeline;
+use winimg_recipe::matrix::Pipeline;
 
 use super::super::recipe::{self, RecipePurpose};
 use super::super::{CommandContext, hypervisor, print};

@@ -12,7 +12,7 @@ use crate::record::writer::MANIFEST;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, ContainedFileError};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 use winimg_supply::publish::{
     AcceptedOutputs, Destination, FileRole, PublishFile, PublishImage, refuse_flag,
 };

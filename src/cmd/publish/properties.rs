@@ -9,8 +9,8 @@ use super::super::{CommandContext, target_specs};
 use crate::record::BuildManifest;
 use winimg_base::error::Result;
 use winimg_recipe::plan::ImageCheck;
-use winimg_recipe::recipe::target::{MetadataForm, TargetController, TargetNic, TargetSpec};
-use winimg_recipe::recipe::{Firmware, RegistryKey, RegistryValueData};
+use winimg_recipe::target::{MetadataForm, TargetController, TargetNic, TargetSpec};
+use winimg_recipe::{Firmware, RegistryKey, RegistryValueData};
 
 const CLOCK: RegistryKey =
     RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation");

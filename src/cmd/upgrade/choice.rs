@@ -8,9 +8,7 @@ use std::result::Result as Outcome;
 use winimg_base::diag::{Diagnostics, Severity};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{
-    ComponentSpec, FileAddress, ProofSpec, Recipe, RecipeEdit, ValueSlot, put,
-};
+use winimg_recipe::{ComponentSpec, FileAddress, ProofSpec, Recipe, RecipeEdit, ValueSlot, put};
 
 use crate::cmd::documents::{SkippedVersion, UpgradedVersion};
 use crate::cmd::source::RecipeSource;

@@ -15,9 +15,7 @@ use crate::engine::inputs::merge_errors;
 use crate::report::render_table;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{
-    ComponentSpec, InputId, ProofSpec, Recipe, RecipeEdit, ValueSlot, put,
-};
+use winimg_recipe::{ComponentSpec, InputId, ProofSpec, Recipe, RecipeEdit, ValueSlot, put};
 use winimg_supply::fetch::documents::Documents;
 use winimg_supply::store::Store;
 

@@ -19,7 +19,7 @@ use winimg_base::event::Cancel;
 use winimg_base::markup::escape_xml;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::vmdk::stream::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OvaOptions};
+use winimg_recipe::{BoxOptions, DiskBus, Firmware, OutputFormat, OvaOptions};
 
 /// A MAC address with VirtualBox' prefix. Vagrant needs the first adapter's address at import, and
 /// then changes it.

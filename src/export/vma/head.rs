@@ -9,7 +9,7 @@ use winimg_formats::disk::vma::layout::head::{
 };
 use winimg_formats::disk::vma::layout::sum_of;
 use winimg_formats::wim::WindowsRelease;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 const CONFIG_NAME: &[u8] = b"qemu-server.conf\0";
 

@@ -26,8 +26,8 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::vma::layout::{CLUSTER, MOST};
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::Firmware;
+use winimg_recipe::OutputFormat;
 
 /// Device number of the disk in the archive; 0 means none.
 const DISK: u8 = 1;

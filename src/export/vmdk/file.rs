@@ -12,7 +12,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::vmdk::stream::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const SPEC: OutputSpec = OutputSpec {
     about: "Stream-optimised",

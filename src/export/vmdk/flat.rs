@@ -15,7 +15,7 @@ use crate::export::{ExportedArtifact, Exporter, PassTotals, check, vmdk};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const SPEC: OutputSpec = OutputSpec {
     about: "Extent and descriptor, as in an ESXi datastore",

@@ -22,7 +22,7 @@ use crate::matrix::Schedule;
 pub use check::check_settings;
 use jobs::{PipelineJob, PipelineStage};
 use winimg_base::error::{Error, Result};
-use winimg_recipe::recipe::matrix::Pipeline;
+use winimg_recipe::matrix::Pipeline;
 
 /// A CI engine: its names, its templates, and how it differs from the others.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 use super::jobs::to_dns_label;
 use super::quote_text;
 use crate::doctor;
-use winimg_recipe::recipe::{keys, quantity};
+use winimg_recipe::{keys, quantity};
 
 #[test]
 fn a_text_stays_one_whatever_is_in_it() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::jobs::{PipelineJob, PipelineStage, to_dns_label};
 use super::{JobRunner, PipelineEngine, PipelineSource};
 use winimg_base::argv;
-use winimg_recipe::recipe::matrix::Pipeline;
+use winimg_recipe::matrix::Pipeline;
 
 /// Memory in bytes beside the guest's, for QEMU itself, the export and the page cache.
 const MEMORY_BESIDE: u64 = 2 << 30;

@@ -1,6 +1,6 @@
 //! Judges who can log in to the clone: the metadata's user with its keys, and the built-in account.
 
-use winimg_recipe::recipe::target::AdministratorState;
+use winimg_recipe::target::AdministratorState;
 
 use super::{BuiltInAccount, ExpectedClone, MetadataAgent};
 use crate::trial::state::{

@@ -24,7 +24,7 @@ use winimg_formats::iso::DiscTree;
 use self::ec2::Ec2TokenPolicy;
 use super::user_data::UserData;
 use crate::http::{HttpRequest, HttpResponse};
-use winimg_recipe::recipe::target::MetadataForm;
+use winimg_recipe::target::MetadataForm;
 
 /// The identity of a clone.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use crate::page::{
 };
 use winimg_base::event::FindingSeverity;
 use winimg_base::text::{count, format_duration, format_size};
-use winimg_recipe::recipe::target::serialized_name;
+use winimg_recipe::target::serialized_name;
 
 /// Screens as base64 PNGs, by their names in the result. Screens that are too large for a report
 /// are missing.

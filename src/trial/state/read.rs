@@ -5,7 +5,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::Disk;
 use winimg_formats::hive::{HiveKey, HiveValueData};
 use winimg_machine::vm::symptoms::LogFamily;
-use winimg_recipe::recipe::RegistryKey;
+use winimg_recipe::RegistryKey;
 
 use super::{
     AdministratorKeysFile, AgentLog, CloneAccount, CloneHostName, CloneLogEnd, CloneSetup,

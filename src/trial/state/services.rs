@@ -5,7 +5,7 @@
 
 use winimg_formats::evtx::EventLog;
 use winimg_formats::hive::{HiveKey, HiveValueData};
-use winimg_recipe::recipe::RegistryKey;
+use winimg_recipe::RegistryKey;
 
 use super::{ServiceFailure, ServiceStartType};
 use crate::verify::{CheckResult, InspectedImage, VerifyFinding};

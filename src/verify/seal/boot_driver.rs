@@ -7,8 +7,8 @@
 //! Windows disables unneeded boot drivers with `StartOverride`, as seen on real machines but
 //! documented nowhere; sysprep removes it, so a remaining one is only a warning, too.
 
-use winimg_recipe::recipe::RegistryKey;
-use winimg_recipe::recipe::target::{TargetController, TargetSpec};
+use winimg_recipe::RegistryKey;
+use winimg_recipe::target::{TargetController, TargetSpec};
 
 use super::super::finding::{Verdict, VerifyFinding};
 use super::super::image::{CheckResult, InspectedImage};

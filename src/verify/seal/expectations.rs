@@ -1,8 +1,8 @@
 //! Expectations of the recipe's own steps for a sealed image, and its targets.
 
 use winimg_recipe::plan::{ImageCheck, SEALED, StepChecks};
-use winimg_recipe::recipe::target::TargetSpec;
-use winimg_recipe::recipe::{RegistryKey, RegistryValueData};
+use winimg_recipe::target::TargetSpec;
+use winimg_recipe::{RegistryKey, RegistryValueData};
 
 use super::super::image::InspectedImage;
 use super::super::system::STATE;

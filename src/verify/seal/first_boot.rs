@@ -6,8 +6,8 @@
 //! "Prepare a generalized image" for Azure. The meaning of `RebootInProgress` and `pending.xml` is
 //! observed on real machines, not documented.
 
-use winimg_recipe::recipe::RegistryKey;
-use winimg_recipe::recipe::target::{
+use winimg_recipe::RegistryKey;
+use winimg_recipe::target::{
     RuleDemand, RuleSeverity as Outcome, TargetCondition, TargetRule, TargetSpec,
 };
 

@@ -8,7 +8,7 @@
 //! place on Windows); Amazon EC2, "EC2Launch v2" (tasks with the frequency `once`); Microsoft,
 //! "System store locations".
 
-use winimg_recipe::recipe::RegistryKey;
+use winimg_recipe::RegistryKey;
 
 use super::super::finding::{Verdict, VerifyFinding};
 use super::super::image::InspectedImage;

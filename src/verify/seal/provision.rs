@@ -6,7 +6,7 @@
 //! change its password); cofoundry (grey desktops of Server 2025 because of a profile of the
 //! build's Administrator).
 
-use winimg_recipe::recipe::RegistryKey;
+use winimg_recipe::RegistryKey;
 
 use super::super::account;
 use super::super::finding::{Verdict, VerifyFinding};

@@ -78,7 +78,7 @@ pub struct Events {
 
 impl Events {
     /// The next event or comment as it came; empty at the end.
-    pub fn next(&mut self) -> String {
+    pub fn read_next(&mut self) -> String {
         let mut text = String::new();
         while self.lines.read_line(&mut text).expect("in time") > 1 {}
         text

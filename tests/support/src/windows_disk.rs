@@ -109,7 +109,7 @@ impl WindowsDisk {
         );
         disk.file(
             r"C:\Windows\Panther\unattend.xml",
-            include_bytes!("../../../crates/recipe/src/recipe/verbs/generalize/seal.xml"),
+            include_bytes!("../../../crates/recipe/src/verbs/generalize/seal.xml"),
         );
         disk.value(r"HKLM\SYSTEM\Select", "Current", REG_DWORD, &dword(1));
         disk.value(

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddrV4;
 
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use winimg_recipe::{DiskBus, Firmware};
 
 /// Controller that the disk is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ use winimg_base::event::{Cancel, Sink, UserControl};
 use winimg_base::text::Secret;
 use winimg_formats::disk::DiskImage;
 pub use winimg_formats::iso::CdImage;
-use winimg_recipe::recipe::{Firmware, MachineSpec};
+use winimg_recipe::{Firmware, MachineSpec};
 
 /// Accelerator selected with `--accel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::MachineDiskFormat;
 use winimg_formats::iso::BootMedium;
-use winimg_recipe::recipe::{Firmware, MachineSpec, Recipe};
+use winimg_recipe::{Firmware, MachineSpec, Recipe};
 
 /// Differences of a hypervisor, for everything that is not specific to it.
 pub struct PlatformSpec {
@@ -123,7 +123,7 @@ impl std::fmt::Display for HypervisorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use winimg_recipe::recipe::DiskBus;
+    use winimg_recipe::DiskBus;
 
     fn spec(firmware: Firmware, extras: bool) -> MachineSpec {
         MachineSpec {

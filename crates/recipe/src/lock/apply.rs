@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{LockEntry, LockFile, RecipeLock, name_input};
-use crate::recipe::{
+use crate::{
     InputId, KeyFile, LockRequest, LockSource, LockedImage, LockedInput, Recipe, RequestedProof,
 };
 use winimg_base::diag::{Diagnostic, Diagnostics};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{LockEntry, RecipeLock, name_input, version};
-use crate::recipe::{InputId, KeyFile, LockRequest};
+use crate::{InputId, KeyFile, LockRequest};
 use winimg_base::error::{Error, Kind};
 
 /// The differences of two locks, by input.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{InputId, KeyFile, LockRequest, RequestedProof};
+use crate::{InputId, KeyFile, LockRequest, RequestedProof};
 use winimg_base::digest::Digest;
 use winimg_base::io;
 use winimg_base::text::Place;

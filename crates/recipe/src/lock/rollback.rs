@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LockFile, RecipeLock, describe_input, name_input};
-use crate::recipe::InputId;
+use crate::InputId;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
 

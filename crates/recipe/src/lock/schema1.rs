@@ -7,7 +7,7 @@
 use serde::{Deserialize, Deserializer, de};
 
 use super::LockEvidence;
-use crate::recipe::{InputId, RequestedProof};
+use crate::{InputId, RequestedProof};
 use winimg_base::digest::Digest;
 use winimg_trust::Signer;
 

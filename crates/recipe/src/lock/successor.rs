@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use url::Url;
 
 use super::version;
-use crate::recipe::{FileAddress, VersionList, VersionListFormat};
+use crate::{FileAddress, VersionList, VersionListFormat};
 
 /// Parses a publisher's list of versions. The error is worded to follow "the list of
 /// versions".

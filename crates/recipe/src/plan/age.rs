@@ -6,8 +6,8 @@
 use jiff::civil::Date;
 
 use super::inputs::find_evaluation_release;
-use crate::recipe::verbs::UpdateSpec;
-use crate::recipe::{Recipe, Verb};
+use crate::verbs::UpdateSpec;
+use crate::{Recipe, Verb};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;
 use winimg_formats::wim::evaluation;

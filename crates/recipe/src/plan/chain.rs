@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ExitRule;
-use crate::recipe::MachineSpec;
-use crate::recipe::ops::Encoding;
+use crate::MachineSpec;
+use crate::ops::Encoding;
 use winimg_base::digest::Digest;
 
 /// Version of the format of [`Part`], in every key and in the record of every layer. Increment it

@@ -5,7 +5,7 @@
 use super::ChainLink;
 use super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
 use super::describe::encoding_name;
-use crate::recipe::{DiskBus, Firmware, MachineSpec};
+use crate::{DiskBus, Firmware, MachineSpec};
 use winimg_base::argv;
 use winimg_base::digest::Digest;
 

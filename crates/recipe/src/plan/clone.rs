@@ -4,9 +4,9 @@
 //! so that a recipe can override a pack.
 
 use super::check::{self, PlannedCheck, service_key};
-use crate::recipe::ops::reg;
-use crate::recipe::verbs::{RegistrySpec, UserState, firewall};
-use crate::recipe::{CloneClaim, Recipe, RegistryValueData};
+use crate::ops::reg;
+use crate::verbs::{RegistrySpec, UserState, firewall};
+use crate::{CloneClaim, Recipe, RegistryValueData};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 

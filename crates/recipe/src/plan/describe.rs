@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::check::{AclCheck, ExpectedPayload, FirewallCheck, FirewallScope, ServiceCheck};
 use super::{BuildPlan, DriverFolder, ExitRule, PayloadEntry, PlannedCheck};
-use crate::recipe::ops::Encoding;
-use crate::recipe::{DownloadSpec, ProofSpec, RegistryValueData, SignatureSpec};
+use crate::ops::Encoding;
+use crate::{DownloadSpec, ProofSpec, RegistryValueData, SignatureSpec};
 use winimg_base::text::count;
 
 /// Describes what proves a download: its digest or checksum file, then each required signature.

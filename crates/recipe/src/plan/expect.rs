@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::check::{CheckedContent, ImageCheck, ServiceCheck, service_key};
-use crate::recipe::{GuestPath, RegistryValueData};
+use crate::{GuestPath, RegistryValueData};
 
 /// Drops, or reduces, every check that a later one overrides. Also drops the check that a file
 /// exists if its content is checked, so that a missing file is reported once. The lists are those

@@ -3,7 +3,7 @@
 //!
 //! Pure. Recognizes an evaluation medium by its digest only; the build reads the medium itself.
 
-use crate::recipe::{DownloadSpec, InputSource, ProofSpec, Recipe, RecipeStep, Verb};
+use crate::{DownloadSpec, InputSource, ProofSpec, Recipe, RecipeStep, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
 use winimg_formats::wim::{WindowsRelease, evaluation};

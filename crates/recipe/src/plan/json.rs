@@ -10,7 +10,7 @@ use super::{
     BuildPlan, DriverFolder, PayloadEntry, PlannedCloneCheck, PlannedOp, PlannedStep, SettleWait,
     start_seal, undecided,
 };
-use crate::recipe::{
+use crate::{
     ComponentSpec, ContainerImage, EffectiveValue, ImageProof, ProofSpec, Recipe, ResolvedVariable,
     SignatureSpec,
 };

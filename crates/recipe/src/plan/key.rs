@@ -4,7 +4,7 @@
 
 use super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
 use super::{BuildChain, BuildPlan, DriverFolder, PayloadEntry, PlannedOp, PlannedStep};
-use crate::recipe::Recipe;
+use crate::Recipe;
 use winimg_base::digest::Digest;
 
 /// The known part of a chain, and the reason if it is incomplete.

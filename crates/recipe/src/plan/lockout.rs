@@ -1,8 +1,8 @@
 //! Detects steps that lock a build out of its own machine, by the names of Windows' built-in
 //! accounts.
 
-use crate::recipe::verbs::{UserPassword, UserSpec, UserState};
-use crate::recipe::{Recipe, Verb};
+use crate::verbs::{UserPassword, UserSpec, UserState};
+use crate::{Recipe, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
 /// The account that winimg uses in a Hyper-V guest.

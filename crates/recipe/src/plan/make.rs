@@ -6,9 +6,9 @@ use super::{
     BuildPlan, OFF_TIMEOUT, PlannedOp, PlannedStep, REBOOT_TIMEOUT, SettleWait, clone, expect,
     inputs, services, target,
 };
-use crate::recipe::ops::compiler::StepCompiler;
-use crate::recipe::verbs::generalize;
-use crate::recipe::{self, ReadOptions, Recipe, RecipeStep, Verb};
+use crate::ops::compiler::StepCompiler;
+use crate::verbs::generalize;
+use crate::{self as recipe, ReadOptions, Recipe, RecipeStep, Verb};
 use winimg_base::argv;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_base::text::Place;

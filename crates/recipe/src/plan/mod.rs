@@ -22,15 +22,15 @@ mod target;
 mod text;
 mod undecided;
 
-use crate::recipe::ops::principal;
+use crate::ops::principal;
 use winimg_base::diag::Diagnostics;
 
-pub use crate::recipe::ops::check::{self, ImageCheck, PlannedCheck, StepChecks};
-pub use crate::recipe::ops::{
+pub use crate::ops::check::{self, ImageCheck, PlannedCheck, StepChecks};
+pub use crate::ops::{
     DriverFolder, ExitRule, ExitVerdict, OFF_TIMEOUT, PayloadEntry, PayloadScript, PlannedOp,
     PlannedStep, ProgramRun, REBOOT_TIMEOUT, SettleWait,
 };
-pub use crate::recipe::verbs::generalize::{
+pub use crate::verbs::generalize::{
     BUILD_SETTINGS, BuildSetting, SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, SEALED, start_seal,
 };
 pub use age::warn_old_updates;

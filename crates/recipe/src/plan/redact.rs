@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::{BuildPlan, PayloadEntry, PlannedOp};
-use crate::recipe::verbs::generalize::ANSWER_FILE;
-use crate::recipe::verbs::{GeneralizeSpec, SealAnswer};
-use crate::recipe::{Recipe, Verb};
+use crate::verbs::generalize::ANSWER_FILE;
+use crate::verbs::{GeneralizeSpec, SealAnswer};
+use crate::{Recipe, Verb};
 
 const WITHHELD: &str = "(from a file outside of the recipe's folder, whose text is not shown)\n";
 

@@ -2,8 +2,8 @@
 //! the earlier one remain. Usually caused by two packs of one kind, or by packs in the wrong order.
 //! Does not check a service's other settings.
 
-use crate::recipe::verbs::ServiceSpec;
-use crate::recipe::{Recipe, RecipeStep, Verb};
+use crate::verbs::ServiceSpec;
+use crate::{Recipe, RecipeStep, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
 /// Warns of each step that gives a service a different program than an earlier step.

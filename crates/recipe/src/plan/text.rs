@@ -11,7 +11,7 @@ use super::{
     BuildPlan, PayloadEntry, PlannedCloneCheck, PlannedOp, PlannedStep, ProgramRun, SettleWait,
     start_seal,
 };
-use crate::recipe::Recipe;
+use crate::Recipe;
 use winimg_base::argv;
 use winimg_base::text::{column_width, count, redact_if_url};
 

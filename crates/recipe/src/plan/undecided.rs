@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::recipe::{MissingProof, PIPED, Recipe, UndecidedValue};
+use crate::{MissingProof, PIPED, Recipe, UndecidedValue};
 
 /// Renders the last part of the plan's text; empty if nothing is undecided. `named` is the recipe
 /// as named on the command line.

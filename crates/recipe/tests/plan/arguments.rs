@@ -6,10 +6,10 @@
 //! string over an alphabet of the characters that hurt.
 
 use crate::plan::recipe::Maker;
+use winimg_recipe::ops::Encoding;
 use winimg_recipe::plan::{self, PayloadEntry, PlannedOp, ProgramRun};
-use winimg_recipe::recipe::ops::Encoding;
-use winimg_recipe::recipe::verbs::*;
-use winimg_recipe::recipe::*;
+use winimg_recipe::verbs::*;
+use winimg_recipe::*;
 
 const ALPHABET: [char; 8] = ['a', ' ', '\t', '"', '\\', '%', '/', 'é'];
 const LONGEST: usize = 4;

@@ -4,8 +4,8 @@
 use std::fs;
 
 use winimg_base::diag::Severity;
+use winimg_recipe::ReadOptions;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::ReadOptions;
 
 /// Section and line. A key that the sound recipe has too takes its place.
 const TABLES: &[(&str, &str)] = &[

@@ -1,7 +1,7 @@
 //! Container images, from the recipe's text to the script that imports them.
 
 use support::complaints::facts;
-use winimg_recipe::recipe::{ReadOptions, Recipe, read};
+use winimg_recipe::{ReadOptions, Recipe, read};
 
 use crate::plan::plan_of;
 

@@ -4,7 +4,7 @@ use support::complaints::facts;
 use support::tree;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{LockSource, LockedInput, ReadOptions, Recipe, read};
+use winimg_recipe::{LockSource, LockedInput, ReadOptions, Recipe, read};
 
 const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 

@@ -7,8 +7,8 @@ use std::fs;
 
 use support::tree;
 use winimg_base::diag::{Diagnostic, Severity};
-use winimg_recipe::recipe::keys::{self, KeyKind};
-use winimg_recipe::recipe::{ReadOptions, read};
+use winimg_recipe::keys::{self, KeyKind};
+use winimg_recipe::{ReadOptions, read};
 
 /// No key takes a date.
 const DATE: &str = "1979-05-27";
@@ -334,7 +334,7 @@ fn every_word_of_every_key_is_understood() {
 
 #[test]
 fn the_keys_of_every_verb_are_read() {
-    let folder = tree::root().join("crates/recipe/src/recipe/verbs");
+    let folder = tree::root().join("crates/recipe/src/verbs");
     let files = fs::read_dir(folder).expect("the verbs");
     let mut files: Vec<String> = files
         .map(|file| file.expect("a file").path())

@@ -18,11 +18,11 @@ use std::time::Duration;
 use recipe::Maker;
 use support::difference::lines_that_differ;
 use winimg_base::diag::Diagnostics;
+use winimg_recipe::ops::Encoding;
 use winimg_recipe::plan;
 use winimg_recipe::plan::check::ServiceStartMode;
-use winimg_recipe::recipe::ops::Encoding;
-use winimg_recipe::recipe::verbs::*;
-use winimg_recipe::recipe::*;
+use winimg_recipe::verbs::*;
+use winimg_recipe::*;
 
 fn plan_of(recipe: Recipe) -> String {
     match plan::make(&recipe) {

@@ -1,9 +1,9 @@
 //! The PowerShell that winimg writes itself parses without an error (tree-sitter's grammar; no
 //! PowerShell runs here).
 
+use winimg_recipe::Verb;
 use winimg_recipe::plan::{self, PayloadEntry};
-use winimg_recipe::recipe::Verb;
-use winimg_recipe::recipe::verbs::{ExitCodes, PowershellSpec};
+use winimg_recipe::verbs::{ExitCodes, PowershellSpec};
 
 use crate::plan::recipe::Maker;
 
@@ -71,7 +71,7 @@ fn a_script_is_laid_down_as_it_is_but_for_its_line_ends() {
 fn the_rounds_of_windows_update_parse() {
     let recipe = Maker::new()
         .step("updates", |m| {
-            Verb::Update(winimg_recipe::recipe::verbs::UpdateSpec::Online {
+            Verb::Update(winimg_recipe::verbs::UpdateSpec::Online {
                 place: m.at("").place,
                 categories: vec![],
                 kbs: vec!["KB5012637".into()],

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, SourceText};
-use winimg_recipe::recipe::verbs::*;
-use winimg_recipe::recipe::*;
+use winimg_recipe::verbs::*;
+use winimg_recipe::*;
 
 /// Steps are on lines 11, 12, … of `recipe.toml`; everything else is on line 1.
 pub struct Maker {

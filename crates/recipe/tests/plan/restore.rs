@@ -1,7 +1,7 @@
 //! What the bootstrap set for the build, and the last step takes back.
 
 use winimg_recipe::plan::{self, PlannedCheck};
-use winimg_recipe::recipe::*;
+use winimg_recipe::*;
 
 use crate::plan::recipe::Maker;
 

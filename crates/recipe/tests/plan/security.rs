@@ -6,7 +6,7 @@ use support::tree;
 
 use winimg_recipe::plan::check::ServiceCheck;
 use winimg_recipe::plan::{self, BuildPlan, PayloadEntry, PlannedCheck, PlannedOp};
-use winimg_recipe::recipe::{ReadOptions, Recipe, read};
+use winimg_recipe::{ReadOptions, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
     tree::root().join("crates/recipe/tests/plan")

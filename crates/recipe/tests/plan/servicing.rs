@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use winimg_recipe::plan::{self, BuildPlan};
-use winimg_recipe::recipe::{self, ReadOptions};
+use winimg_recipe::{self as recipe, ReadOptions};
 
 const HEAD: &str = r#"
 schema = 1

@@ -1,8 +1,8 @@
 //! Steps that shut a build out of its own machine.
 
+use winimg_recipe::Verb;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::Verb;
-use winimg_recipe::recipe::verbs::{UserPassword, UserSpec, UserState};
+use winimg_recipe::verbs::{UserPassword, UserSpec, UserState};
 
 use crate::plan::recipe::Maker;
 use crate::plan::said;

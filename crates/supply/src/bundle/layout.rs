@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use super::index::{BundleIndex, MovedFile, check_relative};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{PathRoot, ReadFile, ReadOptions};
+use winimg_recipe::{PathRoot, ReadFile, ReadOptions};
 
 /// Files that refer to each other.
 struct FileGroup<'a> {

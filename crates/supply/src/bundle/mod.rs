@@ -13,7 +13,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use winimg_recipe::recipe::ReadOptions;
+use winimg_recipe::ReadOptions;
 
 pub use read::{admit, is_bundle};
 pub use write::{BundleContents, write};

@@ -13,8 +13,8 @@ use crate::store::{ExpectedBytes, ProgressWatch, ResumeRecord, Store, copy_hashe
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
+use winimg_recipe::ReadOptions;
 use winimg_recipe::lock::LockFile;
-use winimg_recipe::recipe::ReadOptions;
 
 /// Maximum bytes of the index.
 const INDEX_LIMIT: u64 = 8 << 20;

@@ -3,7 +3,7 @@
 
 use super::index::{BundleIndex, BundleVariable};
 use winimg_base::text::redact_if_url;
-use winimg_recipe::recipe::{ReadOptions, Recipe};
+use winimg_recipe::{ReadOptions, Recipe};
 
 /// Prefix of variables in the environment.
 const ENVIRONMENT: &str = "WINIMG_VAR_";
@@ -88,7 +88,7 @@ fn iter_queries(recipe: &Recipe) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use winimg_recipe::recipe;
+    use winimg_recipe as recipe;
 
     #[test]
     fn a_variable_that_the_environment_sets_by_another_name_is_carried() {

@@ -13,7 +13,7 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, AtomicFile};
 use winimg_recipe::lock::LockFile;
-use winimg_recipe::recipe::{ReadOptions, Recipe};
+use winimg_recipe::{ReadOptions, Recipe};
 use winimg_trust::Scheme;
 
 /// Size in bytes from which a ustar header cannot represent it (POSIX.1-2017, pax, ustar

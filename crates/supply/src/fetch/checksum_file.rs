@@ -5,7 +5,7 @@ use crate::store::{ExpectedBytes, SignatureDemand, check_groups};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::{FileAddress, SignatureSpec};
+use winimg_recipe::{FileAddress, SignatureSpec};
 use winimg_trust::checksum::{self, WantedChecksum};
 use winimg_trust::{FileSubject, SignatureRule, Signer, openpgp};
 

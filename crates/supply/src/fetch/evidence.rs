@@ -13,12 +13,12 @@ use crate::store::{AdmitCandidate, ExpectedBytes, ProgressWatch, Store, StoredBl
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
-use winimg_recipe::recipe::LockedInput;
+use winimg_recipe::LockedInput;
 use winimg_trust::{SignatureRefusal, sigstore};
 
 use super::FetchContext;
 use super::failure::require_online;
-use winimg_recipe::recipe::FileAddress;
+use winimg_recipe::FileAddress;
 
 /// Maximum size of a signature, bundle, certificate or catalog in bytes.
 pub(super) const LIMIT: u64 = 4 << 20;

@@ -45,9 +45,7 @@ use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{
-    ArchiveKind, DownloadSpec, InputId, InputSource, Mirrors, RecipeInput,
-};
+use winimg_recipe::{ArchiveKind, DownloadSpec, InputId, InputSource, Mirrors, RecipeInput};
 
 /// Time limit for the transfers of a cancelled run to stop.
 const STOPPING: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::store::AdmitCandidate;
 use winimg_base::error::{Kind, Result};
-use winimg_recipe::recipe::{FileAddress, ProofSpec};
+use winimg_recipe::{FileAddress, ProofSpec};
 
 use super::remote_file::RemoteFile;
 use super::requirements::{FileRequirements, JudgedBytes};

@@ -9,7 +9,7 @@ use crate::store::{AdmitTerms, ExpectedBytes, ProgressWatch, SignatureTerms, Sto
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{FileAddress, MissingProof, ProofSpec};
+use winimg_recipe::{FileAddress, MissingProof, ProofSpec};
 use winimg_trust::checksum::WantedChecksum;
 
 use super::evidence::GatheredEvidence;

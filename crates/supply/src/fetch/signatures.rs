@@ -4,7 +4,7 @@ use crate::store::{self, SignatureDemand};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::{FileAddress, LockedInput, SignatureSpec};
+use winimg_recipe::{FileAddress, LockedInput, SignatureSpec};
 use winimg_trust::{RevocationLists, SignatureEvidence};
 
 use super::FetchContext;

@@ -18,7 +18,7 @@ use crate::store::{PartialTransfer, ProgressWatch, ResumeRecord, UrlRecord, long
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::markup;
 use winimg_base::text::redact;
-use winimg_recipe::recipe::LockedInput;
+use winimg_recipe::LockedInput;
 
 use super::client::{HttpAnswer, HttpFault, find_root_cause};
 use super::failure::{

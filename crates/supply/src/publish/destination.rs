@@ -22,7 +22,7 @@ use super::vsphere::{self, LibraryObject, LibraryPlace, VcenterLibrary};
 use super::{ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject};
 use crate::store::ProgressWatch;
 use winimg_base::error::Result;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {

@@ -11,8 +11,8 @@ use super::body::ObjectBody;
 use winimg_base::digest::Digest;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::Firmware;
+use winimg_recipe::OutputFormat;
 
 /// A finished image, as its manifest lists it.
 pub struct PublishImage {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use winimg_base::error::Error;
 use winimg_base::text::Place;
-use winimg_recipe::recipe::SignatureScope;
+use winimg_recipe::SignatureScope;
 use winimg_trust::{
     FileSubject, RefusalReason, SignatureEvidence, SignatureRefusal, SignatureResult,
     SignatureRule, Signer,

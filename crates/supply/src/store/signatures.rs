@@ -14,7 +14,7 @@ use super::signature_demand::{
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_formats::archive::{self, ArchiveFile, ArchiveFilter, ArchiveFormat, UnpackLimits};
-use winimg_recipe::recipe::SignatureScope;
+use winimg_recipe::SignatureScope;
 use winimg_trust::{FileSubject, RefusalReason, Scheme, SignatureRefusal, Signer};
 
 /// All required signatures of a file.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{LockSource, LockedInput, SignatureScope};
+use winimg_recipe::{LockSource, LockedInput, SignatureScope};
 use winimg_trust::Signer;
 
 use super::{ExpectedBytes, ProgressWatch, SignatureTerms};

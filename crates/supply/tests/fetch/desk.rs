@@ -10,7 +10,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, SourceText};
-use winimg_recipe::recipe::{
+use winimg_recipe::{
     ContainerImage, DownloadSpec, FileAddress, ImageProof, ImageReference, LockSource, ProofSpec,
 };
 use winimg_supply::fetch::{FetchOptions, FetchRequest, FetchedFile, fetch};

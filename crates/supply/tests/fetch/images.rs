@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
-use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_recipe::{ContainerImage, ImageProof};
 use winimg_supply::fetch::FetchSource;
 use winimg_supply::fetch::image::{FetchedImage, fetch_images};
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::recipe::{LockedInput, MissingProof, ProofSpec};
+use winimg_recipe::{LockedInput, MissingProof, ProofSpec};
 use winimg_supply::fetch::{FetchRequest, FetchSource};
 use winimg_supply::store::{ExpectedBytes, StoredBlob};
 

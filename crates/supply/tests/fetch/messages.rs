@@ -5,7 +5,7 @@ use std::io::Write;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::recipe::ProofSpec;
+use winimg_recipe::ProofSpec;
 use winimg_supply::store::{AdmitTerms, ExpectedBytes, ResumeRecord};
 
 use crate::fetch::desk::{Desk, walk};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
-use winimg_recipe::recipe::Mirrors;
-use winimg_recipe::recipe::host_config::{HostConfigFile, read};
+use winimg_recipe::Mirrors;
+use winimg_recipe::host_config::{HostConfigFile, read};
 use winimg_supply::fetch::image::fetch_images;
 
 use crate::fetch::desk::Desk;

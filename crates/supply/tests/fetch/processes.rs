@@ -10,7 +10,7 @@ use support::tree::this_program_as;
 
 use winimg_base::digest::Digest;
 use winimg_base::event::{Event, Sink};
-use winimg_recipe::recipe::ProofSpec;
+use winimg_recipe::ProofSpec;
 
 use crate::fetch::desk::{Desk, Events};
 use crate::fetch::transfers::{content, part_of};

@@ -10,7 +10,7 @@ use support::tree::this_program_as;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::ImageProof;
+use winimg_recipe::ImageProof;
 use winimg_supply::fetch::image::fetch_images;
 use winimg_supply::fetch::shared_cache::{
     CacheAddress, Credentials, DEFAULT_TIMEOUTS, SharedCacheClient, SharedCacheSettings,

@@ -11,7 +11,7 @@ use support::tree;
 use regex::Regex;
 use winimg_base::digest::Digest;
 use winimg_base::error::Kind;
-use winimg_recipe::recipe::{self, InputId, LockedInput, ReadOptions, Recipe};
+use winimg_recipe::{self as recipe, InputId, LockedInput, ReadOptions, Recipe};
 use winimg_supply::fetch::FetchRequest;
 use winimg_supply::store::{ExpectedBytes, StoredBlob};
 use winimg_trust::Scheme;

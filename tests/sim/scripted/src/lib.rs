@@ -24,7 +24,7 @@ use winimg_machine::vm::{
     Accel, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, NetworkAccess, ScreenCamera,
     SettleOutcome, StartMode, VirtualMachine,
 };
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// `--hypervisor fake:FILE`
 pub fn open(file: &Path) -> Result<Box<dyn Hypervisor>> {

@@ -10,7 +10,7 @@ use winimg_machine::guest::{GuestCommand, GuestDelivery, GuestExit};
 use winimg_machine::vm::{
     Accel, CdImage, MachinePlan, NetworkAccess, StartMode, StorageController,
 };
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 use crate::open;
 use crate::script::Script;

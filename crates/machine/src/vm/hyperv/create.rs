@@ -12,7 +12,7 @@ use super::setup_calls::{self, DISK, INSTALL, NAME, PAYLOAD, VM};
 use crate::vm::MachinePlan;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 pub fn new(
     host: &Arc<PowerShellHost>,

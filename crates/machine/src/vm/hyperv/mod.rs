@@ -36,7 +36,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{WorkFolder, folder_of};
 use winimg_formats::disk::DiskImage;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Name of the call log in a machine's run directory.
 const LOG: &str = "hyperv.log";

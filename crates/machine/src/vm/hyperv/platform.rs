@@ -11,7 +11,7 @@ use winimg_base::io;
 use winimg_formats::disk::MachineDiskFormat;
 use winimg_formats::iso::{self, BootMedium, CdImage};
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{Firmware, MachineSpec};
+use winimg_recipe::{Firmware, MachineSpec};
 
 pub const PLATFORM: PlatformSpec = PlatformSpec {
     name: "hyperv",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::call::{CallArgument, CmdletCall};
 use crate::vm::{MachinePlan, StartMode};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Prefix of our machines' names.
 pub const NAME: &str = "winimg-";

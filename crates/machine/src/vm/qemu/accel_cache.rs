@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::accel_choice::AccelChoice;
 use crate::vm::Accel;
 use winimg_base::io::write_atomically;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// File name in the store.
 const FILE: &str = "accelerator.json";

@@ -16,7 +16,7 @@ use crate::vm::{
     StorageController,
 };
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Names of the drives in QMP.
 pub const DISK_DRIVE: &str = "disk0";

@@ -77,7 +77,7 @@ fn probe(_: &HostInspection<'_>) -> Result<QemuFacts, HostProblem> {
 fn probe(wanted: &HostInspection<'_>) -> Result<QemuFacts, HostProblem> {
     use super::{QemuHypervisor, firmware, tpm};
     use crate::vm::Hypervisor as _;
-    use winimg_recipe::recipe::Firmware;
+    use winimg_recipe::Firmware;
 
     let qemu = QemuHypervisor::find().map_err(|error| HostProblem::from(&error))?;
     let secure_boot = firmware::find(&firmware::FirmwarePaths::from_system(), true);

@@ -18,7 +18,7 @@ use crate::vm::{
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::folder_of;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Selected accelerator of a combination. `question` is `None` on a host without a boot id.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::Result;
 use winimg_formats::disk::MachineDiskFormat;
 use winimg_formats::iso::{self, BootMedium, CdImage};
-use winimg_recipe::recipe::{Firmware, Recipe};
+use winimg_recipe::{Firmware, Recipe};
 
 /// Driver of the guest agent's port, by the name of its folder in virtio-win.
 const AGENTS_DRIVER: &str = "vioserial";

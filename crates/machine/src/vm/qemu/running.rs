@@ -35,7 +35,7 @@ use crate::vm::supervisor::{PausableClock, Supervisor};
 use crate::vm::{HypervisorKind, MachinePlan, StartMode, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// Limit for QEMU to open its monitor.
 const START: Duration = Duration::from_secs(30);

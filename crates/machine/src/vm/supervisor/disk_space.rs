@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::{Supervisor, spawn};
 use crate::vm::observation::format_time;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::quantity::parse_duration;
+use winimg_recipe::quantity::parse_duration;
 
 /// Free bytes below which the guest is paused: the amount a fast guest can write between two
 /// checks.

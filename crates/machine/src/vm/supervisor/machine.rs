@@ -166,7 +166,7 @@ mod tests {
     use crate::vm::{Accel, NetworkAccess, StartMode, StorageController};
     use winimg_base::event::Event;
     use winimg_base::text::Secret;
-    use winimg_recipe::recipe::Firmware;
+    use winimg_recipe::Firmware;
 
     /// A guest that is off from the second status on; nothing else is called once it is off.
     #[derive(Default)]

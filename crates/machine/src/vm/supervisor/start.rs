@@ -19,7 +19,7 @@ use crate::vm::supervisor::driver::{FirmwareEvent, GuestChannel, MachineState, M
 use crate::vm::symptoms;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 pub const GLANCE: Duration = Duration::from_millis(100);
 /// Time to wait for the last events of a dying machine.

@@ -3,7 +3,7 @@
 use super::super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
 use super::super::{BuildChain, ExitRule};
 use super::*;
-use crate::recipe::ops::Encoding;
+use crate::ops::Encoding;
 
 fn digest(of: &str) -> Digest {
     Digest::sha256_of(of.as_bytes())

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::make;
 use super::*;
-use crate::recipe::{self, ReadOptions};
+use crate::{self as recipe, ReadOptions};
 use winimg_base::digest::to_canonical_json;
 
 /// One step of each kind of payload and op.

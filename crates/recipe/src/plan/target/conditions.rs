@@ -6,9 +6,9 @@
 
 use super::super::{PayloadEntry, PlannedStep, find_evaluation_release};
 use super::seal::{SealFacts, partition_behind_windows};
-use crate::recipe::quantity::format_size;
-use crate::recipe::target::{MediaChannel, TargetCondition};
-use crate::recipe::{MachineSpec, OutputFormat, Recipe};
+use crate::quantity::format_size;
+use crate::target::{MediaChannel, TargetCondition};
+use crate::{MachineSpec, OutputFormat, Recipe};
 use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_formats::wim::WindowsRelease;

@@ -8,11 +8,11 @@ use super::conditions::{
     ConditionFinding, ConditionReason, PlanFacts, find_all, find_any, to_finding,
 };
 use super::seal::local_accounts;
-use crate::recipe::target::{
+use crate::target::{
     AdministratorState, FileSetting, RegistryCondition, RegistryConditionData, ServiceCondition,
     serialized_name,
 };
-use crate::recipe::{GuestPath, RegistryValueData, Verb};
+use crate::{GuestPath, RegistryValueData, Verb};
 use winimg_base::io;
 
 /// Maximum number of characters shown of a setting's value.

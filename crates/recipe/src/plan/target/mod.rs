@@ -9,8 +9,8 @@ mod image_conditions;
 mod seal;
 
 use super::{PayloadEntry, PlannedStep};
-use crate::recipe::target::{RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule};
-use crate::recipe::{OutputFormat, Recipe};
+use crate::target::{RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule};
+use crate::{OutputFormat, Recipe};
 use conditions::{ConditionFinding, ConditionReason, PlanFacts};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;

@@ -4,10 +4,10 @@
 //! Recognizes commands that enable or disable an account; the effect of other scripts is unknown.
 
 use super::super::{PayloadEntry, PlannedStep};
-use crate::recipe::target::AdministratorState;
-use crate::recipe::verbs::SealAnswer;
-use crate::recipe::verbs::generalize::DISABLE_ADMINISTRATOR;
-use crate::recipe::{Recipe, Verb};
+use crate::target::AdministratorState;
+use crate::verbs::SealAnswer;
+use crate::verbs::generalize::DISABLE_ADMINISTRATOR;
+use crate::{Recipe, Verb};
 use winimg_base::text::Place;
 
 /// Parameters of sysprep.

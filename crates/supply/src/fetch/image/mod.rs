@@ -18,7 +18,7 @@ use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob, UrlRecord, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId};
+use winimg_recipe::{ContainerImage, ImageProof, InputId};
 
 pub use manifest::list_digests;
 

@@ -27,7 +27,7 @@ use ec2::Ec2Client;
 use form::{AmiIdentity, ImportRequest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// The output is the request to VM Import, which names the disk.
 pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {

@@ -24,7 +24,7 @@ use crate::store::ProgressWatch;
 use arm::{ArmClient, AzureImageSpec};
 use storage::{BlobStorage, BlobType};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {
     output: OutputFormat::Vhd,

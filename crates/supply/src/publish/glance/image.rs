@@ -23,7 +23,7 @@ use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// The SHA-256 of the file, hex, as a property of the image.
 const OURS: &str = "winimg_sha256";

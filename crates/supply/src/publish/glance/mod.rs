@@ -27,7 +27,7 @@ use cloud::OpenStackCloud;
 use session::GlanceSession;
 use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// Glance's names of the formats are the same.
 const FORMATS: &[OutputFormat] = &[OutputFormat::Qcow2, OutputFormat::Raw];

@@ -38,7 +38,7 @@ use container_disk::ContainerDiskLayout;
 use oci_documents::{EMPTY, INDEX, MANIFEST, attach_record, build_artifact, to_json as written};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 /// Size of an upload piece in bytes; an interrupted piece is sent again.
 const PIECE: u64 = 32 << 20;

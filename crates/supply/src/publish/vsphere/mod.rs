@@ -29,7 +29,7 @@ use ova_content::package;
 use session::VcenterSession;
 use template::VcenterTemplate;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::OutputFormat;
+use winimg_recipe::OutputFormat;
 
 pub const OUTPUTS: AcceptedOutputs = AcceptedOutputs::Alone {
     output: OutputFormat::Ova,

@@ -10,7 +10,7 @@ use minisign::KeyPair;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::{self, InputId, LockedInput, ReadOptions, Recipe};
+use winimg_recipe::{self as recipe, InputId, LockedInput, ReadOptions, Recipe};
 use winimg_supply::fetch::FetchRequest;
 use winimg_supply::fetch::image::fetch_images;
 use winimg_supply::fetch::shared_cache::{

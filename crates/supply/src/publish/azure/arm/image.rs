@@ -17,7 +17,7 @@ use super::{ArmClient, AzurePlace, FIRST_WAIT, OperationState, ResourcePath, fai
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::Firmware;
 
 /// The SHA-256 of the disk, hex. (Azure Resource Manager: tags, limitations)
 const OURS: &str = "winimg-sha256";

@@ -45,7 +45,7 @@ const RENAME: &str = "Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-2
 /// Files that `-File` runs.
 const SCRIPTS: [(&str, Act); 6] = [
     (
-        include_str!("../../../../../../crates/recipe/src/recipe/verbs/account.ps1"),
+        include_str!("../../../../../../crates/recipe/src/verbs/account.ps1"),
         local_account,
     ),
     (
@@ -67,7 +67,7 @@ const SCRIPTS: [(&str, Act); 6] = [
     (WRAPPER, wrapped),
 ];
 
-/// Runs a step's script (crates/recipe/src/recipe/verbs/powershell.rs).
+/// Runs a step's script (crates/recipe/src/verbs/powershell.rs).
 const WRAPPER: &str = "\
 param([Parameter(Mandatory = $true)][string] $Script)
 $ErrorActionPreference = 'Stop'

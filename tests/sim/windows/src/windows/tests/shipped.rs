@@ -22,7 +22,7 @@ fn put_script(guest: &Guest, path: &str, text: &str) {
 #[test]
 fn a_script_is_known_by_every_word() {
     let guest = Guest::new();
-    let text = recipes("crates/recipe/src/recipe/verbs/account.ps1");
+    let text = recipes("crates/recipe/src/verbs/account.ps1");
     put_script(&guest, r"C:\t\account.ps1", &text);
     put_script(&guest, r"C:\t\other.ps1", &text.replace("48", "47"));
     codes(
