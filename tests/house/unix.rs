@@ -72,7 +72,7 @@ fn what_only_unix_has_is_marked_so() {
         .collect();
     let root = tree::root();
     for known in [
-        "crates/machine/src/vm/qemu",
+        "crates/machine/src/vm/qemu/running",
         "crates/machine/src/guest/agent",
         "src/engine/console/serve",
     ] {

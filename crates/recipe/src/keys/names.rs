@@ -42,6 +42,9 @@ pub fn is_secret(name: &str) -> bool {
         || lower.ends_with("password")
 }
 
+/// Top-level keys of a recipe that are unlikely names of variables.
+pub const DECIDING: &[&str] = &["policy", "include", "schema"];
+
 /// Predefined variable: the version of this program.
 pub const OWN_VERSION: &str = "winimg_version";
 

@@ -218,7 +218,7 @@ fn misplaced_in_vars(top: &TableReader<'_>) {
     let vars = top.get("vars").and_then(TomlValue::as_table);
     for entry in vars.iter().flat_map(|table| &table.entries) {
         if let Some(help) =
-            names::of_the_top(&entry.key).filter(|_| DECIDING.contains(&&*entry.key))
+            names::of_the_top(&entry.key).filter(|_| names::DECIDING.contains(&&*entry.key))
         {
             let fact = format!("`{}` under [vars] is only a variable", entry.key);
             let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
@@ -226,9 +226,6 @@ fn misplaced_in_vars(top: &TableReader<'_>) {
         }
     }
 }
-
-/// Top-level keys of a recipe that are unlikely names of variables.
-pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
 fn read_steps(top: &TableReader<'_>, items: RecipeItems<'_>) -> Vec<RecipeStep> {
     let cx = top.cx;

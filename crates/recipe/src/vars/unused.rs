@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::value::{TomlData, TomlTable, TomlValue};
+use crate::keys::names::DECIDING;
 use crate::keys::names::OWN_VERSION;
-use crate::lower::DECIDING;
 use crate::vars::declaration::Assignment;
 use crate::vars::template::{self, TemplatePart};
 use winimg_base::diag::{Diagnostic, find_nearest};

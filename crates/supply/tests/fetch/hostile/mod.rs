@@ -100,6 +100,8 @@ fn played(row: &'static Row) -> Outcome {
     let (text, memory) = inner.unwrap_or_else(|| panic!("{}: {said}", row.name));
     let text = text.replace(&server.host(), "HOST");
     let text = text.replace(&elsewhere.host(), "ELSEWHERE");
+    let by_name = elsewhere.host().replace("127.0.0.1", "localhost");
+    let text = text.replace(&by_name, "ELSEWHERE BY NAME");
     let folder = std::fs::canonicalize(desk.folder.path()).unwrap();
     let text = text.replace(&folder.display().to_string(), "DESK");
     let elsewhere = learnt.lock().unwrap().clone();
