@@ -37,8 +37,8 @@ const DRIVER_PATHS: &str = r#"<DriverPaths>
 const LINT_CURE: &str = "if this file is known to work without it, set setup.lint = \"warn\"";
 
 /// Returns complaints about the recipe's own answer file, each at its line of the recipe and with
-/// the XML to paste. Without a platform, those of all platforms apply. Returns none if the recipe has
-/// no file of its own, or one that is not an answer file, which the lint reports.
+/// the XML to paste. Without a platform, those of all platforms apply. Returns none if the recipe
+/// has no file of its own, or one that is not an answer file, which the lint reports.
 pub fn check_contract(
     template: &SourceText,
     recipe: &Recipe,

@@ -170,7 +170,8 @@ pub fn write(folder: &Path, to: &Path, recording: &TraceRecording) -> Result<()>
     write_atomically(to, page.render().as_bytes())
 }
 
-/// Updates the page of a folder. Failure is only a warning, as the change that it shows has succeeded.
+/// Updates the page of a folder. Failure is only a warning, as the change that it shows has
+/// succeeded.
 pub fn update(folder: &Path, recording: &TraceRecording, sink: &dyn Sink) {
     if let Err(e) = write(folder, &folder.join(REPORT), recording) {
         sink.warn(format!("cannot write the build's page: {e}"));

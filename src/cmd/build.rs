@@ -265,8 +265,8 @@ fn write_records(
     Ok(records)
 }
 
-/// Hash of everything besides the disk that affects the output. `epoch` is the time of the files, if
-/// it is fixed.
+/// Hash of everything besides the disk that affects the output. `epoch` is the time of the files,
+/// if it is fixed.
 fn compute_fingerprint(
     args: &cli::BuildArgs,
     opened: &recipe::OpenedRecipe,

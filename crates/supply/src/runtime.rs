@@ -2,7 +2,7 @@
 //!
 //! It is built for the first request and lives as long as the process, so its threads and open
 //! connections serve all later requests. It is never shut down: a name lookup that hangs cannot be
-//! interrupted, and nobody has to wait for it.
+//! interrupted, and no caller has to wait for it.
 
 use std::sync::OnceLock;
 use std::time::Duration;

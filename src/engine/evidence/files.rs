@@ -171,8 +171,8 @@ pub fn read_end(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>>
     Ok(tail.end(longest).0)
 }
 
-/// Saves the screenshots of a successful build, and `times.jsonl` with their timestamps. Returns the
-/// number of files that were left out.
+/// Saves the screenshots of a successful build, and `times.jsonl` with their timestamps. Returns
+/// the number of files that were left out.
 pub fn keep_screens(run_dir: &Path, output: &Path) -> io::Result<usize> {
     let from = run_dir.join(SCREENS);
     if from.is_dir() {

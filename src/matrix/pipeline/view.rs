@@ -229,8 +229,8 @@ pub fn find_group(file: &Path) -> String {
     }
 }
 
-/// Escapes a text of a pod: Kubernetes, and through it Argo, substitutes `$(NAME)`, and `$$` by `$`.
-/// (Kubernetes: Container, `command`)
+/// Escapes a text of a pod: Kubernetes, and through it Argo, substitutes `$(NAME)`, and `$$` by
+/// `$`. (Kubernetes: Container, `command`)
 pub fn escape_pod_text(text: &str) -> String {
     text.replace('$', "$$")
 }

@@ -222,7 +222,7 @@ const VERBS: [(&str, &str); 29] = [
 #[serde(default)]
 struct KeyTables {
     table: Vec<TableSpec>,
-    /// In a value, `{outputs}` stands for the names of all output formats.
+    /// In a value, `{outputs}` is replaced by the names of all output formats.
     instead: BTreeMap<String, String>,
 }
 

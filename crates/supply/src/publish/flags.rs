@@ -1,5 +1,5 @@
 //! Flags of `winimg publish` that only some destinations accept. Each is declared beside its
-//! destination, which takes its values; what nobody took is refused.
+//! destination, which takes its values; all others are refused.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
 //! The catalogue of symptoms: what screens, stop errors, logs and refusals look like, with their
 //! likely causes and cures.
 //!
-//! Pure. The rows are data (`catalogue.toml`); this module has a type for each kind of row and finds
-//! the row that matches.
+//! Pure. The rows are data (`catalogue.toml`); this module has a type for each kind of row and
+//! finds the row that matches.
 
 mod fuzzy_text;
 mod log;

@@ -1,4 +1,4 @@
-//! Likely causes of a machine that is stuck at a screen which nobody could read.
+//! Likely causes of a machine that is stuck at an unreadable screen.
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
-//! `kind = "authenticode"` (embedded, or by a catalog) and `kind = "catalogs"` (by the catalogs of a
-//! driver medium).
+//! `kind = "authenticode"` (embedded, or by a catalog) and `kind = "catalogs"` (by the catalogs of
+//! a driver medium).
 //!
 //! Refuses `members` of a file that is not an archive, invalid patterns, catalogs of a file without
 //! drivers, and Authenticode of an archive as a whole: it signs a program, which may contain an
