@@ -37,6 +37,16 @@ struct ChecksumParts<'a> {
     foreign: Option<String>,
 }
 
+impl<'a> ChecksumParts<'a> {
+    fn new(hex: impl Into<Cow<'a, str>>, name: Option<&'a str>) -> Self {
+        Self {
+            hex: hex.into(),
+            name,
+            foreign: None,
+        }
+    }
+}
+
 pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
     let mut lines = ChecksumLines::default();
     let said: Vec<(usize, &str)> = text
@@ -134,23 +144,11 @@ fn parse_gnu(line: &str) -> Option<ChecksumParts<'_>> {
     // will not match.
     let line = line.strip_prefix('\\').unwrap_or(line);
     let Some((hex, rest)) = line.split_once([' ', '\t']) else {
-        return is_hex(line).then(|| bare(line));
+        return is_hex(line).then(|| ChecksumParts::new(line, None));
     };
     let name = rest.trim_start();
     let name = name.strip_prefix('*').unwrap_or(name);
-    (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts {
-        hex: hex.into(),
-        name: Some(name),
-        foreign: None,
-    })
-}
-
-fn bare(hex: &str) -> ChecksumParts<'_> {
-    ChecksumParts {
-        hex: hex.into(),
-        name: None,
-        foreign: None,
-    }
+    (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts::new(hex, Some(name)))
 }
 
 /// Prefixes of algorithm names.
@@ -205,11 +203,7 @@ fn parse_separated(line: &str) -> Option<ChecksumParts<'_>> {
     // digest.
     let is_name =
         !name.is_empty() && !name.contains(['(', ')', '=']) && !is_hex(name) && !is_algorithm(name);
-    is_name.then(|| ChecksumParts {
-        hex: hex.into(),
-        name: Some(name),
-        foreign: None,
-    })
+    is_name.then(|| ChecksumParts::new(hex, Some(name)))
 }
 
 fn strip_quotes(text: &str) -> &str {
@@ -223,11 +217,7 @@ fn in_pairs(line: &str) -> Option<ChecksumParts<'_>> {
         && pairs
             .iter()
             .all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
-    is_digest.then(|| ChecksumParts {
-        hex: pairs.concat().into(),
-        name: None,
-        foreign: None,
-    })
+    is_digest.then(|| ChecksumParts::new(pairs.concat(), None))
 }
 
 /// Parses `SHA256 (name) = hex` (BSD), `SHA2-256(name)= hex` (OpenSSL).
@@ -269,9 +259,8 @@ fn check_algorithm<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<Checksu
     length
         .is_none_or(|n| n == hex.len())
         .then(|| ChecksumParts {
-            hex: hex.into(),
-            name: Some(name),
             foreign: length.is_none().then(|| format!("a {tag}")),
+            ..ChecksumParts::new(hex, Some(name))
         })
 }
 
