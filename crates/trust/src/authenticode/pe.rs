@@ -17,6 +17,19 @@ const ENTRY_HEADER: usize = 8;
 const REVISION_2: u16 = 0x0200;
 const PKCS_SIGNED_DATA: u16 = 0x0002;
 
+/// Offsets and numbers in the headers behind the DOS program.
+pub(super) struct PeHeaders {
+    optional: u64,
+    /// The stated size of all headers.
+    size: u64,
+    directories: u64,
+    /// Number of data directories, as far as the optional header has room for them.
+    count: u64,
+    /// The table of sections, with 40 bytes for each.
+    pub(super) table: u64,
+    pub(super) sections: u16,
+}
+
 /// File offsets of the relevant parts.
 #[derive(Debug)]
 struct PeLayout {
@@ -139,35 +152,52 @@ fn only_entry(table: &[u8], offset: u64) -> Result<&[u8], SignatureRefusal> {
     Ok(body)
 }
 
-fn read_layout(file: &mut SignedSource) -> Result<PeLayout, SignatureRefusal> {
-    let start = u64::from(file.read_u32(0x3c)?);
-    if file.read_array::<4>(start)? != *b"PE\0\0" {
-        return Err(malformed("is a DOS program, not a PE file"));
-    }
-    let sections = file.read_u16(start + 6)?;
-    let optional_size = u64::from(file.read_u16(start + 20)?);
-    let optional = start + 24;
-    let (count, directory) = match file.read_u16(optional)? {
-        0x10b => (92, 96),
-        0x20b => (108, 112),
-        other => {
-            return Err(malformed("has an unknown kind of optional header")
-                .expected("0x010b or 0x020b")
-                .found(format_args!("{other:#06x}")));
+impl PeHeaders {
+    pub(super) fn read(file: &mut SignedSource) -> Result<Self, SignatureRefusal> {
+        let start = u64::from(file.read_u32(0x3c)?);
+        if file.read_array::<4>(start)? != *b"PE\0\0" {
+            return Err(malformed("is a DOS program, not a PE file"));
         }
-    };
-    // The ranges that the digest omits must be in the optional header, not behind it.
-    if optional_size < directory {
-        return Err(malformed("has an optional header that is cut off")
-            .expected(format_args!("{directory} bytes or more"))
-            .found(format_args!("{optional_size} bytes")));
+        let sections = file.read_u16(start + 6)?;
+        let optional_size = u64::from(file.read_u16(start + 20)?);
+        let optional = start + 24;
+        let directories = match file.read_u16(optional)? {
+            0x10b => 96,
+            0x20b => 112,
+            other => {
+                return Err(malformed("has an unknown kind of optional header")
+                    .expected("0x010b or 0x020b")
+                    .found(format_args!("{other:#06x}")));
+            }
+        };
+        // The ranges that the digest omits must be in the optional header, not behind it.
+        if optional_size < directories {
+            return Err(malformed("has an optional header that is cut off")
+                .expected(format_args!("{directories} bytes or more"))
+                .found(format_args!("{optional_size} bytes")));
+        }
+        let size = u64::from(file.read_u32(optional + 60)?);
+        let count = u64::from(file.read_u32(optional + directories - 4)?);
+        Ok(Self {
+            optional,
+            size,
+            directories: optional + directories,
+            count: count.min((optional_size - directories) / 8),
+            table: optional + optional_size,
+            sections,
+        })
     }
-    let headers = u64::from(file.read_u32(optional + 60)?);
-    let entries = u64::from(file.read_u32(optional + count)?);
-    let room = optional_size.saturating_sub(directory) / 8;
-    let entry = (entries.min(room) > 4).then_some(optional + directory + 4 * 8);
-    let table_of_sections = optional + optional_size;
-    let end = sections_end(file, table_of_sections, sections, headers)?;
+
+    /// Returns the offset of a data directory's entry, by its number from 0.
+    pub(super) fn find_directory(&self, number: u64) -> Option<u64> {
+        (number < self.count).then_some(self.directories + number * 8)
+    }
+}
+
+fn read_layout(file: &mut SignedSource) -> Result<PeLayout, SignatureRefusal> {
+    let headers = PeHeaders::read(file)?;
+    let entry = headers.find_directory(4);
+    let end = sections_end(file, &headers)?;
     let table = match entry {
         Some(at) => {
             let (offset, size) = (file.read_u32(at)?, file.read_u32(at + 4)?);
@@ -176,7 +206,7 @@ fn read_layout(file: &mut SignedSource) -> Result<PeLayout, SignatureRefusal> {
         None => None,
     };
     Ok(PeLayout {
-        checksum: optional + 64,
+        checksum: headers.optional + 64,
         entry,
         table,
     })
@@ -184,17 +214,13 @@ fn read_layout(file: &mut SignedSource) -> Result<PeLayout, SignatureRefusal> {
 
 /// Returns the end of the last section. Headers and sections must be contiguous, because the digest
 /// only covers their bytes.
-fn sections_end(
-    file: &mut SignedSource,
-    table: u64,
-    count: u16,
-    headers: u64,
-) -> Result<u64, SignatureRefusal> {
-    if headers < table + u64::from(count) * 40 {
+fn sections_end(file: &mut SignedSource, pe: &PeHeaders) -> Result<u64, SignatureRefusal> {
+    let (table, count) = (pe.table, u64::from(pe.sections));
+    if pe.size < table + count * 40 {
         return Err(malformed("has headers that exceed their stated size"));
     }
     let mut parts = Vec::new();
-    for number in 0..u64::from(count) {
+    for number in 0..count {
         let (size, at) = (
             file.read_u32(table + number * 40 + 16)?,
             file.read_u32(table + number * 40 + 20)?,
@@ -204,7 +230,7 @@ fn sections_end(
         }
     }
     parts.sort_unstable();
-    let mut end = headers;
+    let mut end = pe.size;
     for (at, size) in parts {
         if at < end {
             return Err(malformed("has sections that overlap")

@@ -37,6 +37,16 @@ struct ChecksumParts<'a> {
     other_algorithm: Option<String>,
 }
 
+impl<'a> ChecksumParts<'a> {
+    fn new(hex: impl Into<Cow<'a, str>>, name: Option<&'a str>) -> Self {
+        Self {
+            hex: hex.into(),
+            name,
+            other_algorithm: None,
+        }
+    }
+}
+
 pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
     let mut lines = ChecksumLines::default();
     let relevant: Vec<(usize, &str)> = text
@@ -138,23 +148,11 @@ fn parse_gnu(line: &str) -> Option<ChecksumParts<'_>> {
     // will not match.
     let line = line.strip_prefix('\\').unwrap_or(line);
     let Some((hex, rest)) = line.split_once([' ', '\t']) else {
-        return is_hex(line).then(|| bare_digest(line));
+        return is_hex(line).then(|| ChecksumParts::new(line, None));
     };
     let name = rest.trim_start();
     let name = name.strip_prefix('*').unwrap_or(name);
-    (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts {
-        hex: hex.into(),
-        name: Some(name),
-        other_algorithm: None,
-    })
-}
-
-fn bare_digest(hex: &str) -> ChecksumParts<'_> {
-    ChecksumParts {
-        hex: hex.into(),
-        name: None,
-        other_algorithm: None,
-    }
+    (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts::new(hex, Some(name)))
 }
 
 /// Prefixes of algorithm names.
@@ -213,11 +211,7 @@ fn parse_separated(line: &str) -> Option<ChecksumParts<'_>> {
     // digest.
     let is_name =
         !name.is_empty() && !name.contains(['(', ')', '=']) && !is_hex(name) && !is_algorithm(name);
-    is_name.then(|| ChecksumParts {
-        hex: hex.into(),
-        name: Some(name),
-        other_algorithm: None,
-    })
+    is_name.then(|| ChecksumParts::new(hex, Some(name)))
 }
 
 fn strip_quotes(text: &str) -> &str {
@@ -231,11 +225,7 @@ fn parse_pairs(line: &str) -> Option<ChecksumParts<'_>> {
         && pairs
             .iter()
             .all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
-    is_digest.then(|| ChecksumParts {
-        hex: pairs.concat().into(),
-        name: None,
-        other_algorithm: None,
-    })
+    is_digest.then(|| ChecksumParts::new(pairs.concat(), None))
 }
 
 /// Parses `SHA256 (name) = hex` (BSD), `SHA2-256(name)= hex` (OpenSSL).
@@ -277,9 +267,8 @@ fn check_algorithm<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<Checksu
     length
         .is_none_or(|n| n == hex.len())
         .then(|| ChecksumParts {
-            hex: hex.into(),
-            name: Some(name),
             other_algorithm: length.is_none().then(|| format!("a {tag}")),
+            ..ChecksumParts::new(hex, Some(name))
         })
 }
 

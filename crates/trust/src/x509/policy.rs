@@ -273,69 +273,65 @@ fn match_subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, PinMismatc
     }
 }
 
+fn match_eku(pin: &str, leaf: &Certificate<'_>) -> Result<String, PinMismatch> {
+    let wanted = format!("EKU {pin}");
+    let purposes: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
+    if purposes.iter().any(|purpose| purpose == pin) {
+        return Ok(wanted);
+    }
+    let fact = "its certificate does not have the EKU";
+    Err((fact, wanted, purposes.join(", ")))
+}
+
+fn match_issuer(pin: &[u8; 32], issuers: &[Digest]) -> Result<String, PinMismatch> {
+    let wanted = format!("issuer sha256:{}", hex::encode(pin));
+    if issuers.iter().any(|issuer| issuer.bytes() == pin) {
+        return Ok(wanted);
+    }
+    let through: Vec<String> = issuers.iter().map(Digest::to_string).collect();
+    let found = if through.is_empty() {
+        "no issuer between leaf and root".into()
+    } else {
+        through.join(", ")
+    };
+    Err(("its chain does not include the issuer", wanted, found))
+}
+
+fn match_leaf(pin: &[u8; 32], leaf: &Certificate<'_>) -> Result<String, PinMismatch> {
+    let wanted = format!("leaf sha256:{}", hex::encode(pin));
+    let found = Digest::sha256_of(leaf.der);
+    if found.bytes() == pin {
+        return Ok(wanted);
+    }
+    let fact = "its certificate is a different one";
+    Err((fact, wanted, found.to_string()))
+}
+
 /// Checks all pins and describes them. All that do not match are reported at once.
 fn match_pins(
     pins: &CertificatePins,
     leaf: &Certificate<'_>,
     chain: VerifiedChain,
 ) -> Result<String, SignatureRefusal> {
-    let mut matched = vec![chain.root];
-    let mut mismatches: Vec<PinMismatch> = Vec::new();
-    if let Some(pin) = &pins.subject {
-        match match_subject(pin, leaf) {
-            Ok(text) => matched.push(text),
-            Err(mismatch) => mismatches.push(mismatch),
-        }
-    }
-    if let Some(eku) = &pins.eku {
-        let purposes: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
-        if purposes.contains(eku) {
-            matched.push(format!("EKU {eku}"));
-        } else {
-            mismatches.push((
-                "its certificate does not have the EKU",
-                format!("EKU {eku}"),
-                purposes.join(", "),
-            ));
-        }
-    }
-    if let Some(issuer) = &pins.issuer {
-        let wanted = format!("issuer sha256:{}", hex::encode(issuer));
-        if chain.issuers.iter().any(|d| d.bytes() == issuer) {
-            matched.push(wanted);
-        } else {
-            let through: Vec<String> = chain.issuers.iter().map(Digest::to_string).collect();
-            let found = if through.is_empty() {
-                "no issuer between leaf and root".into()
-            } else {
-                through.join(", ")
-            };
-            mismatches.push(("its chain does not include the issuer", wanted, found));
-        }
-    }
-    if let Some(pin) = &pins.leaf {
-        let (wanted, found) = (
-            format!("leaf sha256:{}", hex::encode(pin)),
-            Digest::sha256_of(leaf.der),
-        );
-        if found.bytes() == pin {
-            matched.push(wanted);
-        } else {
-            mismatches.push((
-                "its certificate is a different one",
-                wanted,
-                found.to_string(),
-            ));
-        }
-    }
-    if mismatches.is_empty() {
-        return Ok(matched.join(", "));
-    }
+    let subject = pins.subject.as_ref().map(|pin| match_subject(pin, leaf));
+    let eku = pins.eku.as_ref().map(|pin| match_eku(pin, leaf));
+    let issuer = pins.issuer.as_ref();
+    let issuer = issuer.map(|pin| match_issuer(pin, &chain.issuers));
+    let own = pins.leaf.as_ref().map(|pin| match_leaf(pin, leaf));
+    let mut met = vec![chain.root];
     let (mut facts, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
-    for (fact, wanted, actual) in mismatches {
-        facts.push(fact);
-        expected.push(wanted);
-        found.push(actual);
+    for pin in [subject, eku, issuer, own].into_iter().flatten() {
+        match pin {
+            Ok(text) => met.push(text),
+            Err((fact, wanted, actual)) => {
+                facts.push(fact);
+                expected.push(wanted);
+                found.push(actual);
+            }
+        }
+    }
+    if facts.is_empty() {
+        return Ok(met.join(", "));
     }
     Err(RefusalReason::OtherIdentity
         .refusal(facts.join("; "))

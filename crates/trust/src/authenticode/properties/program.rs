@@ -5,6 +5,7 @@
 
 use super::{FileVersion, FoundProperties};
 use crate::SignatureRefusal;
+use crate::authenticode::pe::PeHeaders;
 use crate::authenticode::source::SignedSource;
 use crate::x509::tlv;
 
@@ -37,25 +38,18 @@ pub(super) fn read_properties(
 }
 
 fn version_resources(file: &mut SignedSource) -> Result<Vec<(u64, u32)>, SignatureRefusal> {
-    let start = u64::from(file.read_u32(0x3c)?);
-    let sections = file.read_u16(start + 6)?;
-    let optional = start + 24;
-    let directories = match file.read_u16(optional)? {
-        0x10b => optional + 96,
-        _ => optional + 112,
-    };
-    let table = optional + u64::from(file.read_u16(start + 20)?);
+    let headers = PeHeaders::read(file)?;
     // The third directory is that of resources.
-    if directories + 24 > table || file.read_u32(directories - 4)? < 3 {
+    let Some(resources) = headers.find_directory(2) else {
         return Ok(Vec::new());
-    }
-    let address = u64::from(file.read_u32(directories + 16)?);
+    };
+    let address = u64::from(file.read_u32(resources)?);
     if address == 0 {
         return Ok(Vec::new());
     }
     let mut all = Vec::new();
-    for number in 0..u64::from(sections) {
-        let at = table + number * 40;
+    for number in 0..u64::from(headers.sections) {
+        let at = headers.table + number * 40;
         all.push(PeSection {
             address: file.read_u32(at + 12)?.into(),
             size: file.read_u32(at + 16)?.into(),
