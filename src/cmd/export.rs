@@ -264,7 +264,7 @@ fn is_same_folder(a: &Path, b: &Path) -> bool {
 /// Derives the firmware from the partition table: Windows Setup installs only GPT with UEFI and MBR
 /// with BIOS.
 fn detect_firmware(image: &Path, context: &CommandContext) -> Result<Firmware> {
-    let disks = partitions::read(image, &context.cancel)?;
+    let disks = partitions::read(image, &context.cancel).map_err(|e| to_disk_fault(e, image))?;
     let [disk] = disks.as_slice() else {
         let names = disks.into_iter().filter_map(|disk| disk.name);
         return Err(Error::new(Kind::Export, "the image has several disks")
@@ -282,6 +282,16 @@ fn detect_firmware(image: &Path, context: &CommandContext) -> Result<Firmware> {
                 .expected("a disk with Windows on it")
                 .cure("give a disk image; `winimg inspect` describes a file"))
         }
+    }
+}
+
+/// Gives a fault of the disk the kind that it has in `winimg verify`. A path without a file keeps
+/// its error.
+fn to_disk_fault(error: Error, image: &Path) -> Error {
+    if error.kind() == Kind::Failed && image.is_file() {
+        error.with_kind(Kind::Verify)
+    } else {
+        error
     }
 }
 
@@ -335,7 +345,7 @@ fn read_guest(manifest: &BuildManifest) -> Result<GuestFacts> {
 
 /// Reads the Windows release from the image's registry.
 fn inspect_guest(image: &Path, context: &CommandContext) -> Result<GuestFacts> {
-    let (disk, _work) = open_disk(image, context)?;
+    let (disk, _work) = open_disk(image, context).map_err(|e| to_disk_fault(e, image))?;
     let windows = Installed::open(disk.as_ref()).map_err(|error| {
         Error::new(Kind::Export, error.fact().to_owned())
             .at(image.display())

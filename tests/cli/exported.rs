@@ -211,7 +211,44 @@ fn a_disk_that_is_not_whole_is_refused_by_every_command() {
             outcome.whole()
         );
     }
+    let more = ["--to", "vhd", "--output", "cut"];
+    assert_eq!(export(&site, "out/node.raw", &more).status(), Some(10));
     assert!(!site.path("cut/node.vhd").exists());
+}
+
+#[test]
+fn a_vhd_without_its_footer_is_refused_by_every_command() {
+    if !can_make() {
+        return;
+    }
+    let site = site();
+    export(&site, "out/node.raw", &["--to", "vhd"]).ended_well();
+    let disk = fs::OpenOptions::new()
+        .write(true)
+        .open(site.path("out/node.vhd"));
+    let disk = disk.expect("the disk");
+    let len = disk.metadata().expect("the disk").len();
+    disk.set_len(len - 512).expect("cut");
+    for (arguments, status) in [
+        (&["verify", "out/node.vhd"][..], 10),
+        (&["inspect", "out/node.vhd"], 1),
+        (&["inspect", "--usage", "out/node.vhd"], 1),
+        (&["diff", "out/node.vhd", "out/node.raw"], 1),
+        (
+            &["export", "out/node.vhd", "--to", "ova", "--output", "made"],
+            10,
+        ),
+    ] {
+        let outcome = site.run(arguments);
+        let whole = outcome.whole();
+        assert_eq!(outcome.status(), Some(status), "{arguments:?}: {whole}");
+        let why = "out/node.vhd is not in the format VHD, which its name promises";
+        assert!(whole.contains(why), "{arguments:?}: {whole}");
+    }
+    assert!(!site.path("made").exists());
+    // A file that is not there is no fault of a disk.
+    let outcome = export(&site, "out/nothing.vhd", &["--to", "ova"]);
+    assert_eq!(outcome.status(), Some(1), "{}", outcome.whole());
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_disk_without_windows_shows_how_far_setup_got() {
     all += &rendered("divided", &failed);
 
     let failed = Failed::new();
-    failed.write("disk.qcow2", b"QFI\xfbrubbish");
+    failed.write("disk", b"QFI\xfbrubbish");
     let text = rendered("no disk image", &failed);
     assert!(
         text.contains("can&apos;t be opened") || text.contains("can't be opened"),

@@ -63,8 +63,9 @@ impl Failed {
         fs::write(self.path(path), bytes).expect("a file");
     }
 
+    /// Some tests write it raw, others as a qcow2.
     pub fn disk(&self) -> PathBuf {
-        self.path("disk.qcow2")
+        self.path("disk")
     }
 
     /// The error as the user sees it.

@@ -274,6 +274,28 @@ fn an_ova_whose_parts_contradict_each_other_is_refused() {
 }
 
 #[test]
+fn an_ova_whose_descriptor_is_not_first_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &only_ova());
+    unpacked(dir.path());
+    let ova = dir.path().join("late.ova");
+    let pack = ["--format=ustar", "-C", path(dir.path()), "-cf", path(&ova)];
+    let names = ["demo-disk1.vmdk", "demo.ovf", "demo.mf"];
+    sh("tar", &[&pack[..], &names].concat());
+    let opened = winimg_formats::disk::open(&ova, &Cancel::default());
+    let error = opened.err().unwrap().to_string();
+    assert_eq!(
+        error.replace(path(dir.path()), ""),
+        "/late.ova does not begin with its OVF descriptor\n  \
+         expected: demo.ovf as the first file, as DSP0243 requires\n  \
+         found: demo-disk1.vmdk\n  \
+         cure: unpack it, and pack it again with the descriptor first, or vCenter and ovftool \
+         refuse it: tar --format=ustar -cf new.ova demo.ovf FILES"
+    );
+}
+
+#[test]
 fn a_second_disk_is_neither_lost_nor_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);

@@ -342,3 +342,44 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
     let error = refused("some.iso");
     assert!(error.starts_with("/some.iso is an ISO"), "{error}");
 }
+
+#[test]
+fn a_name_that_promises_a_format_is_believed_before_raw() {
+    let folder = tempfile::tempdir().unwrap();
+    // The end of a GPT: a fixed VHD is a raw disk and a footer.
+    let mut raw = vec![0; 2 << 20];
+    let last = raw.len() - 512;
+    raw[last..last + 8].copy_from_slice(b"EFI PART");
+    let detected = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let found = ImageFormat::detect(&path).map(|format| format.name);
+        found.map_err(|e| e.to_string().replace(text(folder.path()), ""))
+    };
+    for name in ["disk.raw", "disk.img", "disk", "disk-flat.vmdk"] {
+        assert_eq!(detected(name, &raw), Ok("raw"), "{name}");
+    }
+    let cure = "copy the disk again from its source, and compare its digest with the manifest; \
+                if it is a raw disk, rename it to .raw or .img";
+    let footer = "a footer in its last 512 bytes";
+    let header = "a header at its beginning";
+    let short = &b"this is no disk"[..];
+    for (name, family, bytes, expected, found) in [
+        ("disk.vhd", "VHD", &raw[..], footer, "\"EFI PART\""),
+        ("DISK.VHD", "VHD", short, footer, "15 bytes in total"),
+        ("disk.vhdx", "VHDX", &raw, header, "zeros"),
+        ("disk.qcow2", "qcow2", &raw[last..], header, "\"EFI PART\""),
+        ("disk.vmdk", "VMDK", b"", header, "0 bytes in total"),
+        ("disk.ova", "OVA", &raw, header, "zeros"),
+        ("disk.vma", "VMA", &raw, header, "zeros"),
+    ] {
+        let refusal = format!(
+            "the content of /{name} is not in the format {family}, which its name promises\n  \
+             expected: {expected}\n  found: {found}\n  cure: {cure}"
+        );
+        assert_eq!(detected(name, bytes), Err(refusal));
+    }
+    // The content has the last word.
+    let vhdx = [&b"vhdxfile"[..], &raw[8..]].concat();
+    assert_eq!(detected("disk.vhd", &vhdx), Ok("VHDX"));
+}

@@ -19,6 +19,7 @@ pub mod qemu_img;
 pub mod raw;
 pub mod reader;
 pub mod security;
+mod suffix;
 pub mod vhd;
 pub mod vhdx;
 pub mod vma;
@@ -76,7 +77,8 @@ pub trait Disk: Send + Sync {
 pub struct ImageFormat {
     /// Name in messages: `fixed VHD`.
     pub name: &'static str,
-    /// Name in lists of formats, shared by the kinds of one format: `VHD`.
+    /// Name in lists of formats, shared by the kinds of one format: `VHD`. In any case it is the
+    /// suffix of their files.
     family: &'static str,
     mark: FormatMark,
     open: fn(DiskImage<'_>, &Cancel) -> Result<OpenedImage>,
@@ -117,8 +119,9 @@ impl PartialEq for ImageFormat {
 }
 
 impl ImageFormat {
-    /// Detects the format from the file's first and last bytes, never from its name. A file of an
-    /// unsupported format is refused by the format's name.
+    /// Detects the format from the file's first and last bytes. A file of an unsupported format is
+    /// refused by the format's name, and so is one without any format's magic number whose name
+    /// promises one.
     pub fn detect(path: &Path) -> Result<&'static Self> {
         let ends = FileEnds::read(path)?;
         if let Some(foreign) = ForeignFormat::detect(&ends) {
@@ -132,7 +135,13 @@ impl ImageFormat {
                     .iter()
                     .find(|format| matches!(format.mark, FormatMark::End(is) if is(&ends)))
             });
-        Ok(found.unwrap_or(&raw::FORMAT))
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        match suffix::find_promised_format(path) {
+            Some(promised) => Err(suffix::refuse_broken_promise(promised, path, &ends)),
+            None => Ok(&raw::FORMAT),
+        }
     }
 
     /// Returns true if a file of the format has no magic number, so that it could be anything.

@@ -118,17 +118,19 @@ impl OvaFile {
         String::from_utf8(bytes).map_err(|_| Error::failed(format!("{name} is not UTF-8")))
     }
 
-    /// Returns all disks with the names of their members, after checking the package: digests, the
-    /// files in the descriptor, their sizes, the disks' capacities. Reports all problems at once.
+    /// Returns all disks with the names of their members, after checking the package: the place of
+    /// the descriptor, digests, the files in the descriptor, their sizes, the disks' capacities.
+    /// Reports all problems of its content at once.
     pub fn check(&self, cancel: &Cancel) -> Result<Vec<(String, StreamVmdk)>> {
         let path = self.path.display();
-        if !self.members.iter().any(|m| m.name.ends_with(".ovf")) {
+        let Some(descriptor) = self.members.iter().find(|m| m.name.ends_with(".ovf")) else {
             return Err(Error::failed(format!(
                 "{path} is a tar archive but not an OVA: it has no .ovf"
             ))
             .lines(self.members.iter().map(|m| &m.name))
             .cure("unpack it, and pass the disk that is in it"));
-        }
+        };
+        self.check_order(descriptor)?;
         let mut package = OvaCheck {
             ova: self,
             complaints: Vec::new(),
@@ -145,6 +147,28 @@ impl OvaFile {
         Err(Error::failed(format!("{path} is not a valid OVA"))
             .lines(package.complaints)
             .cure("copy it again from its source, or recreate it: vCenter would refuse it, too"))
+    }
+
+    /// Checks that the descriptor is the first member (DMTF, DSP0243, "Distribution as a single
+    /// file"): vCenter and ovftool read it before the disks arrive.
+    fn check_order(&self, descriptor: &OvaMember) -> Result<()> {
+        match self.members.first() {
+            Some(first) if first != descriptor => {
+                let name = descriptor.plain_name();
+                let fact = format!(
+                    "{} does not begin with its OVF descriptor",
+                    self.path.display()
+                );
+                Err(Error::failed(fact)
+                    .expected(format!("{name} as the first file, as DSP0243 requires"))
+                    .found(&first.name)
+                    .cure(format!(
+                        "unpack it, and pack it again with the descriptor first, or vCenter and \
+                         ovftool refuse it: tar --format=ustar -cf new.ova {name} FILES"
+                    )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn find_by_name(&self, name: &str) -> Option<&OvaMember> {
