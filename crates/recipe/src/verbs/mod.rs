@@ -266,7 +266,33 @@ impl Verb {
         match self {
             Self::Feature(_) | Self::Capability(_) | Self::Update(_) => true,
             Self::Cleanup(cleanup) => cleanup.component_store,
-            _ => false,
+            Self::Undecided { .. }
+            | Self::Settle
+            | Self::Acl(_)
+            | Self::Assert(_)
+            | Self::Checkpoint
+            | Self::Cmd(_)
+            | Self::Copy(_)
+            | Self::Defender(_)
+            | Self::Directory(_)
+            | Self::Driver(_)
+            | Self::Environment(_)
+            | Self::Exe(_)
+            | Self::Extract(_)
+            | Self::File(_)
+            | Self::Firewall(_)
+            | Self::Generalize(_)
+            | Self::Group(_)
+            | Self::Image(_)
+            | Self::Msi(_)
+            | Self::Path(_)
+            | Self::Powershell(_)
+            | Self::Reboot
+            | Self::Registry(_)
+            | Self::Remove(_)
+            | Self::Service(_)
+            | Self::Task(_)
+            | Self::User(_) => false,
         }
     }
 }
