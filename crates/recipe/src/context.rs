@@ -12,6 +12,10 @@ use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 
+/// An error that was already reported; a key that is absent is not one.
+#[derive(Debug)]
+pub struct ReportedError;
+
 /// State shared by the whole lowering.
 pub struct LoweringContext<'a> {
     pub sources: &'a RecipeSources,
