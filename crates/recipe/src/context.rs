@@ -1,6 +1,6 @@
 //! State shared while lowering all tables: the sources, and the problems found so far.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::EffectiveValue;
@@ -24,8 +24,6 @@ pub struct LoweringContext<'a> {
     pub incomplete: bool,
     /// `policy = "signed"`: an unsigned component is an error, except these, with their reasons.
     pub unsigned: RefCell<Option<BTreeMap<String, Located<String>>>>,
-    /// The step being read is skipped: its local files may be missing.
-    pub is_skipped: Cell<bool>,
     /// The components that steps name, skipped ones too.
     pub used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<Diagnostic>>,
@@ -43,7 +41,6 @@ impl<'a> LoweringContext<'a> {
             scope,
             incomplete,
             unsigned: RefCell::default(),
-            is_skipped: Cell::new(false),
             used: RefCell::default(),
             problems: RefCell::default(),
             defaults: RefCell::default(),

@@ -12,6 +12,7 @@ pub use crate::context::{LoweringContext, ReportedError};
 use crate::document::value::{TomlData, TomlEntry, TomlTable, TomlValue};
 use crate::keys::names;
 use crate::keys::{self, KeyKind, TableSpec};
+pub use paths::FileRequirement;
 use winimg_base::diag::{Diagnostic, find_nearest};
 use winimg_base::text::{Located, Place};
 

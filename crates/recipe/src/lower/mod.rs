@@ -22,7 +22,7 @@ pub use lock::read_lock_policy as lock_rule;
 
 use crate::document::raw::RawRecipe;
 use crate::document::value::{TomlData, TomlEntry, TomlValue};
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{FileRequirement, LoweringContext, TableReader};
 use crate::keys::names;
 use crate::mirrors::read_mirrors;
 use crate::vars::VariableScope;
@@ -91,6 +91,7 @@ fn lower_recipe(
             components: &components,
             image_names: &image_names,
             images: &images,
+            local_files: FileRequirement::MustExist,
         },
     );
     if let Some(machine) = &machine {

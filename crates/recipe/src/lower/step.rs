@@ -36,20 +36,20 @@ pub fn read_step(
     let skipped = evaluate_when(&fields, "when");
     let timeout = fields.read_duration("timeout");
     let before_seal = fields.flag("before_seal");
-    cx.is_skipped.set(matches!(skipped, Ok(Some(_))));
+    let is_skipped = matches!(skipped, Ok(Some(_)));
     let verbs = keys::list_verbs();
     let empty = fields
         .find_first(&verbs)
-        .filter(|entry| cx.is_skipped.get() && is_emptied(&entry.value));
+        .filter(|entry| is_skipped && is_emptied(&entry.value));
     let verb = match empty.and_then(|entry| verbs.iter().find(|verb| **verb == entry.key)) {
         // An unset variable of a pack: the step is only for it.
         Some(verb) => Some(Verb::Undecided {
             verb,
             variables: Vec::new(),
         }),
+        None if is_skipped => read_verb(&fields, items.of_skipped_step()),
         None => read_verb(&fields, items),
     };
-    cx.is_skipped.set(false);
     match fields.find_first(&verbs) {
         Some(_) => fields.refuse_unknown(),
         None => no_verb(&fields, &verbs),

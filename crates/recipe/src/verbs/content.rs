@@ -24,7 +24,9 @@ pub enum StepContent {
 pub fn read_content(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<StepContent> {
     match (fields.has("component"), fields.has("path")) {
         (true, false) => read_component_name(fields, items).map(StepContent::Component),
-        (false, true) => fields.read_local_path("path").map(StepContent::Local),
+        (false, true) => fields
+            .read_local_path("path", items.local_files)
+            .map(StepContent::Local),
         (both, _) => {
             let help = "`component = \"kubelet\"` for a downloaded file, `path = \"files/x\"` for \
                         a file next to the recipe";

@@ -22,6 +22,7 @@ use crate::ops::{
     Encoding, ExitRule, OFF_TIMEOUT, PayloadScript, PlannedCheck, PlannedOp, PlannedStep,
     ProgramRun, REBOOT_TIMEOUT, SettleWait,
 };
+use crate::verbs::items::RecipeItems;
 use crate::{GUEST_DIR, GuestPath, Recipe, RegistryKey, RegistryValueData};
 use winimg_base::io;
 use winimg_base::text::{Located, Place, to_crlf};
@@ -78,20 +79,24 @@ const PANTHER_UNATTEND: &str = r"C:\Windows\Panther\Unattend";
 /// The value `UnattendFile` in this key names a file that takes precedence over all others.
 const SETUP_KEY: &str = r"HKLM\SYSTEM\Setup";
 
-pub fn read(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<GeneralizeSpec> {
+pub fn read(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    items: RecipeItems<'_>,
+) -> Option<GeneralizeSpec> {
     let fields = TableReader::open(cx, value, "generalize")?;
     let verb = GeneralizeSpec {
-        answer_file: seal_answer(&fields),
+        answer_file: seal_answer(&fields, items),
         mode_vm: fields.flag("mode_vm"),
     };
     fields.is_whole().then_some(verb)
 }
 
-fn seal_answer(fields: &TableReader<'_>) -> SealAnswer {
+fn seal_answer(fields: &TableReader<'_>, items: RecipeItems<'_>) -> SealAnswer {
     if fields.string_is("answer_file", "none") {
         return SealAnswer::None;
     }
-    let own = fields.read_local_path("answer_file");
+    let own = fields.read_local_path("answer_file", items.local_files);
     own.map_or(SealAnswer::BuiltIn, SealAnswer::Own)
 }
 
