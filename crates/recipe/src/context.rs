@@ -106,16 +106,13 @@ impl<'a> LoweringContext<'a> {
         undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
     }
 
-    pub fn all_undecided(&self) -> Vec<UndecidedValue> {
-        self.undecided.borrow().clone()
+    /// Takes what the user must still decide.
+    pub fn take_undecided(&self) -> Vec<UndecidedValue> {
+        self.undecided.take()
     }
 
-    /// Returns the problems, the defaults that were used, and what the user must still decide.
-    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<EffectiveValue>, Vec<UndecidedValue>) {
-        (
-            self.problems.into_inner(),
-            self.defaults.into_inner(),
-            self.undecided.into_inner(),
-        )
+    /// Returns the problems, and the defaults that were used.
+    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<EffectiveValue>) {
+        (self.problems.into_inner(), self.defaults.into_inner())
     }
 }
