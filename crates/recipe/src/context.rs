@@ -1,6 +1,6 @@
 //! State shared while lowering all tables: the sources, and the problems found so far.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::EffectiveValue;
@@ -12,6 +12,10 @@ use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 
+/// An error that was already reported; a key that is absent is not one.
+#[derive(Debug)]
+pub struct ReportedError;
+
 /// State shared by the whole lowering.
 pub struct LoweringContext<'a> {
     pub sources: &'a RecipeSources,
@@ -20,8 +24,6 @@ pub struct LoweringContext<'a> {
     pub incomplete: bool,
     /// `policy = "signed"`: an unsigned component is an error, except these, with their reasons.
     pub unsigned: RefCell<Option<BTreeMap<String, Located<String>>>>,
-    /// The step being read is skipped: its local files may be missing.
-    pub is_skipped: Cell<bool>,
     /// The components that steps name, skipped ones too.
     pub used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<Diagnostic>>,
@@ -39,7 +41,6 @@ impl<'a> LoweringContext<'a> {
             scope,
             incomplete,
             unsigned: RefCell::default(),
-            is_skipped: Cell::new(false),
             used: RefCell::default(),
             problems: RefCell::default(),
             defaults: RefCell::default(),
@@ -105,16 +106,13 @@ impl<'a> LoweringContext<'a> {
         undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
     }
 
-    pub fn all_undecided(&self) -> Vec<UndecidedValue> {
-        self.undecided.borrow().clone()
+    /// Takes what the user must still decide.
+    pub fn take_undecided(&self) -> Vec<UndecidedValue> {
+        self.undecided.take()
     }
 
-    /// Returns the problems, the defaults that were used, and what the user must still decide.
-    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<EffectiveValue>, Vec<UndecidedValue>) {
-        (
-            self.problems.into_inner(),
-            self.defaults.into_inner(),
-            self.undecided.into_inner(),
-        )
+    /// Returns the problems, and the defaults that were used.
+    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<EffectiveValue>) {
+        (self.problems.into_inner(), self.defaults.into_inner())
     }
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
-pub use crate::context::LoweringContext;
+pub use crate::context::{LoweringContext, ReportedError};
 use crate::document::value::{TomlData, TomlEntry, TomlTable, TomlValue};
 use crate::keys::names;
 use crate::keys::{self, KeyKind, TableSpec};
+pub use paths::FileRequirement;
 use winimg_base::diag::{Diagnostic, find_nearest};
 use winimg_base::text::{Located, Place};
 

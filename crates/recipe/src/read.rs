@@ -9,7 +9,7 @@ use crate::{
     Recipe, RecipeOverlay, effective, lock_request, lower, outdated_digest, packer_checksum, slot,
     undecided, vars,
 };
-use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 
 /// Input from the command line and the environment.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ pub fn read_judged(
         incomplete,
         &mut problems,
     );
-    let scope = vars::fill_in(&mut raw.tree, &scope, &mut problems);
+    let scope = vars::fill_in(&mut raw.tree, scope, &mut problems);
     packer_checksum::move_checksums(&mut raw.tree);
     if !incomplete {
         problems.extend(given.warn_unused(&raw.tree));
@@ -94,7 +94,7 @@ pub fn read_judged(
     let mut complaints = lowered.problems;
     // With errors there is no plan to list the missing values, so they are reported here.
     if contains_errors(&problems) || contains_errors(&complaints) {
-        complaints.extend(undecided::to_errors(&lowered.undecided, &asked));
+        complaints.extend(undecided::to_errors(&draft.undecided, &asked));
         if !incomplete {
             complaints.extend(judge(&draft));
         }
@@ -120,7 +120,9 @@ pub fn read_judged(
 }
 
 fn contains_errors(problems: &[Diagnostic]) -> bool {
-    Diagnostics(problems.to_vec()).has_errors()
+    problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error)
 }
 
 /// Drops problems in lines with a syntax error, because these are consequential.

@@ -8,22 +8,33 @@ use crate::document::sources::{OUTSIDE, OUTSIDE_HELP};
 use crate::keys::KeyKind;
 use winimg_base::text::{Located, Place};
 
+/// Whether the local files that a table names must exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileRequirement {
+    MustExist,
+    /// The step is skipped, so its files are not read.
+    MayBeMissing,
+}
+
 impl TableReader<'_> {
-    /// Reads the path of a local file or folder, relative to the file that names it. It must exist,
-    /// unless its step is skipped.
-    pub fn read_local_path(&self, key: &str) -> Option<Located<PathBuf>> {
+    /// Reads the path of a local file or folder, relative to the file that names it.
+    pub fn read_local_path(
+        &self,
+        key: &str,
+        requirement: FileRequirement,
+    ) -> Option<Located<PathBuf>> {
         let text = self.read_string(key)?;
         let path = self.resolve_local(key, &text);
-        let is_skipped = self.cx.is_skipped.get();
+        let may_be_missing = requirement == FileRequirement::MayBeMissing;
         if self.cx.sources.is_outside(&path) {
-            if is_skipped {
+            if may_be_missing {
                 let path = self.cx.sources.resolve_input(path);
                 return Some(Located::new(path, text.place));
             }
             self.report(OUTSIDE, &text.place, OUTSIDE_HELP);
             return None;
         }
-        if !is_skipped && !path.exists() {
+        if !may_be_missing && !path.exists() {
             let fact = format!("no such file or folder: {}", text.value);
             let help = format!("looked for {}", path.display());
             self.report(fact, &text.place, &help);

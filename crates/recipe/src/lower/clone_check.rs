@@ -18,7 +18,7 @@ pub fn check(top: &TableReader<'_>, item: &TomlValue) -> Option<CloneCheckSpec> 
     let claim = if needed.is_empty() {
         one_claim(&fields)
     } else {
-        let is_active = skipped == Some(None);
+        let is_active = matches!(skipped, Ok(None));
         let mut variables = Vec::new();
         for (variable, place) in needed {
             variables.push(variable.name.clone());
@@ -32,7 +32,7 @@ pub fn check(top: &TableReader<'_>, item: &TomlValue) -> Option<CloneCheckSpec> 
         place: item.place.clone(),
         why: why?,
         targets: targets?,
-        skipped: skipped?,
+        skipped: skipped.ok()?,
         claim: claim?,
     };
     fields.is_whole().then_some(check)

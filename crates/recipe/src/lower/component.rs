@@ -8,7 +8,7 @@ use super::signature::{SignatureRequirements, SignedFile, read_signatures};
 use super::step;
 use crate::document::merge::PROOFS;
 use crate::document::value::TomlEntry;
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{LoweringContext, ReportedError, TableReader};
 use crate::model::guest_name;
 use crate::{
     ArchiveKind, ComponentSpec, DownloadSpec, FileAddress, InputId, InputIdError, ProofSpec,
@@ -37,18 +37,23 @@ pub fn read_component(cx: &LoweringContext<'_>, entry: &TomlEntry) -> Option<Com
         file: file?,
         unpack: unpack.map(|u| u.value),
         license,
-        versions: versions?,
+        versions: versions.ok()?,
         version_slot: None,
         digest_slot: None,
         is_used: false,
     })
 }
 
-/// Reads `versions`, if it is present. The outer `None` means that it has an error.
-fn read_versions(fields: &TableReader<'_>) -> Option<Option<VersionList>> {
-    if !fields.has("versions") {
-        return Some(None);
+/// Reads `versions`, if it is present.
+fn read_versions(fields: &TableReader<'_>) -> Result<Option<VersionList>, ReportedError> {
+    if fields.has("versions") {
+        read_version_list(fields).map(Some).ok_or(ReportedError)
+    } else {
+        Ok(None)
     }
+}
+
+fn read_version_list(fields: &TableReader<'_>) -> Option<VersionList> {
     let own = fields.read_table("versions")?;
     let prefix = own.read_text("prefix");
     let forms = [
@@ -69,12 +74,10 @@ fn read_versions(fields: &TableReader<'_>) -> Option<Option<VersionList>> {
             .error(fact, &url.place, "", "it must begin with https://");
         return None;
     };
-    own.is_whole().then(|| {
-        Some(VersionList {
-            url: Located::new(remote, url.place),
-            form: *form,
-            prefix: prefix.unwrap_or_default(),
-        })
+    own.is_whole().then(|| VersionList {
+        url: Located::new(remote, url.place),
+        form: *form,
+        prefix: prefix.unwrap_or_default(),
     })
 }
 
@@ -204,9 +207,9 @@ fn read_conditional_signatures(
     signed: &SignedFile<'_>,
 ) -> SignatureRequirements {
     let left_out = match step::evaluate_when(fields, "signature_when") {
-        Some(None) => return read_signatures(fields, "signature", signed),
-        Some(Some(condition)) => condition,
-        None => {
+        Ok(None) => return read_signatures(fields, "signature", signed),
+        Ok(Some(condition)) => condition,
+        Err(ReportedError) => {
             return SignatureRequirements {
                 broken: true,
                 ..SignatureRequirements::default()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{component, draft};
 use crate::document::value::TomlData;
-use crate::fields::TableReader;
+use crate::fields::{FileRequirement, TableReader};
 use crate::model::guest_name;
 use crate::{DownloadSpec, InputId, MediaSpec, SetupSpec, SignatureScope, is_driver_name};
 use winimg_base::text::Located;
@@ -127,7 +127,7 @@ const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
 pub fn setup(top: &TableReader<'_>) -> Option<SetupSpec> {
     let empty = Default::default();
     let fields = top.table_or("setup", &empty)?;
-    let answer_file = fields.read_local_path("answer_file");
+    let answer_file = fields.read_local_path("answer_file", FileRequirement::MustExist);
     let lint_is_advice = fields.is("lint", "warn");
     let computer_name = computer_name(&fields);
     let timeout = read_time(&fields, "timeout");

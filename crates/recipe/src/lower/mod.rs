@@ -22,14 +22,14 @@ pub use lock::read_lock_policy as lock_rule;
 
 use crate::document::raw::RawRecipe;
 use crate::document::value::{TomlData, TomlEntry, TomlValue};
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{FileRequirement, LoweringContext, TableReader};
 use crate::keys::names;
 use crate::mirrors::read_mirrors;
 use crate::vars::VariableScope;
 use crate::verbs::items::RecipeItems;
 use crate::{
     CloneCheckSpec, ComponentSpec, ContainerImage, EffectiveValue, Recipe, RecipeStep,
-    ResolvedVariable, UndecidedValue, file_name,
+    ResolvedVariable, file_name,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Located, Place};
@@ -43,20 +43,17 @@ pub struct LoweredRecipe {
     pub problems: Vec<Diagnostic>,
     /// The defaults that were used.
     pub defaults: Vec<EffectiveValue>,
-    /// Missing values, also those of a recipe with errors.
-    pub undecided: Vec<UndecidedValue>,
 }
 
 pub fn lower(raw: &RawRecipe, scope: &VariableScope, vars: Vec<ResolvedVariable>) -> LoweredRecipe {
     let cx = LoweringContext::new(&raw.sources, scope, raw.incomplete);
     let (draft, is_whole) = lower_recipe(&cx, raw, vars);
-    let (problems, defaults, undecided) = cx.into_parts();
+    let (problems, defaults) = cx.into_parts();
     LoweredRecipe {
         draft,
         is_whole,
         problems,
         defaults,
-        undecided,
     }
 }
 
@@ -91,6 +88,7 @@ fn lower_recipe(
             components: &components,
             image_names: &image_names,
             images: &images,
+            local_files: FileRequirement::MustExist,
         },
     );
     if let Some(machine) = &machine {
@@ -141,7 +139,7 @@ fn lower_recipe(
         vars,
         effective: Vec::new(),
         lock_requests: Vec::new(),
-        undecided: cx.all_undecided(),
+        undecided: cx.take_undecided(),
         files: Vec::new(),
         quotable: raw.sources.quotable(),
         unquotable_scripts: cx.unquotable_scripts.take(),

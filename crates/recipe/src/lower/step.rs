@@ -1,7 +1,7 @@
 //! `[[steps]]`: the name, the condition, the timeout and the verb.
 
 use crate::document::value::{TomlData, TomlEntry, TomlValue};
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{LoweringContext, ReportedError, TableReader};
 use crate::verbs::items::RecipeItems;
 use crate::{RecipeStep, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, find_nearest};
@@ -30,26 +30,26 @@ pub fn read_step(
     }
     if let Some(step) = read_undecided(&fields, item, name.as_ref()) {
         let before_seal = fields.flag("before_seal");
-        return (name, step.map(|step| PlacedStep { step, before_seal }));
+        let placed = step.ok().map(|step| PlacedStep { step, before_seal });
+        return (name, placed);
     }
     let skipped = evaluate_when(&fields, "when");
     let timeout = fields.read_duration("timeout");
     let before_seal = fields.flag("before_seal");
-    cx.is_skipped
-        .set(skipped.as_ref().is_some_and(Option::is_some));
+    let is_skipped = matches!(skipped, Ok(Some(_)));
     let verbs = keys::list_verbs();
     let empty = fields
         .find_first(&verbs)
-        .filter(|entry| cx.is_skipped.get() && is_emptied(&entry.value));
+        .filter(|entry| is_skipped && is_emptied(&entry.value));
     let verb = match empty.and_then(|entry| verbs.iter().find(|verb| **verb == entry.key)) {
         // An unset variable of a pack: the step is only for it.
         Some(verb) => Some(Verb::Undecided {
             verb,
             variables: Vec::new(),
         }),
+        None if is_skipped => read_verb(&fields, items.of_skipped_step()),
         None => read_verb(&fields, items),
     };
-    cx.is_skipped.set(false);
     match fields.find_first(&verbs) {
         Some(_) => fields.refuse_unknown(),
         None => no_verb(&fields, &verbs),
@@ -57,7 +57,7 @@ pub fn read_step(
     let step = name
         .clone()
         .zip(verb)
-        .zip(skipped)
+        .zip(skipped.ok())
         .map(|((name, verb), skipped)| RecipeStep {
             name: name.value,
             place: item.place.clone(),
@@ -81,12 +81,13 @@ fn is_emptied(value: &TomlValue) -> bool {
     }
 }
 
-/// Reads a step that uses variables without a value. The rest of it is checked once they are set.
+/// Reads a step that uses variables without a value; `None` for any other. The rest of it is
+/// checked once they are set.
 fn read_undecided(
     fields: &TableReader<'_>,
     item: &TomlValue,
     name: Option<&Located<String>>,
-) -> Option<Option<RecipeStep>> {
+) -> Option<Result<RecipeStep, ReportedError>> {
     let needed = undecided::find_undecided(item);
     let name = name.filter(|_| !needed.is_empty())?;
     let verbs = keys::list_verbs();
@@ -95,8 +96,9 @@ fn read_undecided(
         .entries
         .iter()
         .find_map(|entry| verbs.iter().copied().find(|verb| *verb == entry.key))?;
-    let Some(skipped) = when_known(fields) else {
-        return Some(None);
+    let skipped = match when_known(fields) {
+        Ok(skipped) => skipped,
+        Err(reported) => return Some(Err(reported)),
     };
     let mut variables = Vec::new();
     for (variable, place) in needed {
@@ -107,7 +109,7 @@ fn read_undecided(
                 .record_undecided(Some(&name.value), variable, &place);
         }
     }
-    Some(Some(RecipeStep {
+    Some(Ok(RecipeStep {
         name: name.value.clone(),
         place: item.place.clone(),
         skipped,
@@ -176,22 +178,22 @@ fn read_verb(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<Verb> {
 }
 
 /// Evaluates `when`; one with variables without a value counts as true.
-pub fn when_known(fields: &TableReader<'_>) -> Option<Option<String>> {
+pub fn when_known(fields: &TableReader<'_>) -> Result<Option<String>, ReportedError> {
     let is_pending = fields
         .get("when")
         .is_some_and(|when| !undecided::find_undecided(when).is_empty());
     if is_pending {
-        Some(None)
+        Ok(None)
     } else {
         evaluate_when(fields, "when")
     }
 }
 
-/// Evaluates the condition under this key. Returns `Some(None)` to run, `Some(Some(text))` to skip,
-/// with the text as written, and `None` if it has an error.
-pub fn evaluate_when(fields: &TableReader<'_>, key: &str) -> Option<Option<String>> {
+/// Evaluates the condition under this key. Returns it as written if it is false, and `None` if it
+/// is true or absent.
+pub fn evaluate_when(fields: &TableReader<'_>, key: &str) -> Result<Option<String>, ReportedError> {
     if !fields.has(key) {
-        return Some(None);
+        return Ok(None);
     }
     let cx = fields.cx;
     if let Some(TomlValue {
@@ -199,23 +201,19 @@ pub fn evaluate_when(fields: &TableReader<'_>, key: &str) -> Option<Option<Strin
         ..
     }) = fields.get(key)
     {
-        return Some((!on).then(|| "false".to_string()));
+        return Ok((!on).then(|| "false".to_string()));
     }
-    let text = fields.read_string(key)?;
-    let written = fields
-        .table
-        .get(key)?
-        .template
-        .clone()
-        .unwrap_or(text.value);
+    let text = fields.read_string(key).ok_or(ReportedError)?;
+    let template = fields.get(key).and_then(|value| value.template.clone());
+    let written = template.unwrap_or(text.value);
     match evaluate_condition(cx, &written, &text.place) {
-        Ok(true) => Some(None),
-        Ok(false) => Some(Some(written)),
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(written)),
         Err(Some(diagnostic)) => {
             cx.report(diagnostic);
-            None
+            Err(ReportedError)
         }
-        Err(None) => None,
+        Err(None) => Err(ReportedError),
     }
 }
 

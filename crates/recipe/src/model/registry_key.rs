@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -103,6 +104,14 @@ impl RegistryKey {
         Self(format!("{self}\\{below}").into())
     }
 
+    /// Returns the key it is in; `None` for a hive.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.0.rsplit_once('\\')?;
+        parent
+            .contains('\\')
+            .then(|| Self(parent.to_owned().into()))
+    }
+
     /// Returns true if it is `key` or is below it.
     pub fn starts_with(&self, key: &Self) -> bool {
         is_below(&self.0, &key.0)
@@ -180,6 +189,12 @@ impl PartialEq for RegistryKey {
 
 impl Eq for RegistryKey {}
 
+impl Hash for RegistryKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        fold_case(&self.0).for_each(|c| c.hash(state));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +206,12 @@ mod tests {
         assert_eq!(key.to_long(), r"HKEY_LOCAL_MACHINE\SOFTWARE\X");
         assert_eq!((key.hive(), key.subkey()), ("SOFTWARE", "X"));
         assert_eq!(key, RegistryKey::from_static(r"HKLM\Software\x"));
+        assert_eq!(
+            key.parent(),
+            Some(RegistryKey::from_static(r"HKLM\Software"))
+        );
         let hive = RegistryKey::from_static(r"HKU\.DEFAULT");
+        assert_eq!(hive.parent(), None);
         assert_eq!((hive.hive(), hive.subkey()), (".DEFAULT", ""));
         assert!(hive.join(r"Console\x").starts_with(&hive));
     }

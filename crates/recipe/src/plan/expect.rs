@@ -5,10 +5,13 @@
 //! later step touches are kept. The remaining checks never contradict each other. This runs twice:
 //! on a plan, and again when the files of its trees are known.
 
-use std::collections::HashSet;
+mod subject;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::check::{CheckedContent, ImageCheck, ServiceCheck, service_key};
 use crate::{GuestPath, RegistryValueData};
+use subject::{CheckSubject, with_folders};
 
 /// Drops, or reduces, every check that a later one overrides. Also drops the check that a file
 /// exists if its content is checked, so that a missing file is reported once. The lists are those
@@ -40,18 +43,23 @@ where
     }
 }
 
-/// Checks of later steps. An archive has thousands of files, so files are looked up in a set, not
-/// compared one by one.
+/// Checks of later steps. There may be thousands, so they are looked up, not compared one by one.
 struct LaterChecks<F, D, I> {
     files: HashSet<GuestPath>,
+    /// The folders of these files.
+    folders: HashSet<GuestPath>,
     others: Vec<ImageCheck<F, D, I>>,
+    /// Their indices, ascending.
+    by_subject: HashMap<CheckSubject, Vec<usize>>,
 }
 
 impl<F, D, I> Default for LaterChecks<F, D, I> {
     fn default() -> Self {
         Self {
             files: HashSet::new(),
+            folders: HashSet::new(),
             others: Vec::new(),
+            by_subject: HashMap::new(),
         }
     }
 }
@@ -64,8 +72,21 @@ where
 {
     fn add(&mut self, check: ImageCheck<F, D, I>) {
         match one_file(&check) {
-            Some(path) => drop(self.files.insert(path.clone())),
-            None => self.others.push(check),
+            Some(path) => {
+                self.files.insert(path.clone());
+                for folder in with_folders(path).skip(1) {
+                    if !self.folders.insert(folder) {
+                        break;
+                    }
+                }
+            }
+            None => {
+                for subject in CheckSubject::list_of_later(&check) {
+                    let indices = self.by_subject.entry(subject).or_default();
+                    indices.push(self.others.len());
+                }
+                self.others.push(check);
+            }
         }
     }
 
@@ -76,13 +97,23 @@ where
                 self.files.contains(path)
             }
             // The folder exists again, with a file in it.
-            ImageCheck::Missing { path } => self.files.iter().any(|file| file.starts_with(path)),
+            ImageCheck::Missing { path } => {
+                self.files.contains(path) || self.folders.contains(path)
+            }
             _ => false,
         };
         if written {
             return None;
         }
-        self.others.iter().try_fold(check, reduce_check)
+        let indices: BTreeSet<usize> = CheckSubject::list_of_earlier(&check)
+            .iter()
+            .filter_map(|subject| self.by_subject.get(subject))
+            .flatten()
+            .copied()
+            .collect();
+        indices.into_iter().try_fold(check, |check, index| {
+            reduce_check(check, &self.others[index])
+        })
     }
 }
 

@@ -280,10 +280,9 @@ pub fn find_name_place(place: &Place, name: &str) -> Place {
 /// `{{version}}`, every download `{{url}}`; `{{components.NAME.version}}` is known everywhere.
 pub fn fill_in(
     tree: &mut TomlTable,
-    scope: &VariableScope,
+    mut scope: VariableScope,
     problems: &mut Vec<Diagnostic>,
 ) -> VariableScope {
-    let mut scope = scope.clone();
     let rules = trust_rules::TrustRules::from_tree(tree);
     let mut own = BTreeMap::new();
     if let Some(TomlData::Table(components)) = tree.get_mut("components").map(|v| &mut v.data) {
@@ -309,7 +308,7 @@ pub fn fill_in(
             if let Some(names) = own.remove(&entry.key) {
                 fill_download(
                     &mut entry.value,
-                    &scope.with_download(names),
+                    scope.with_download(names),
                     &rules,
                     problems,
                 );
@@ -335,7 +334,7 @@ fn fill_media(
 ) {
     for entry in &mut media.entries {
         match entry.key.as_str() {
-            "iso" | "virtio" => fill_download(&mut entry.value, scope, rules, problems),
+            "iso" | "virtio" => fill_download(&mut entry.value, scope.clone(), rules, problems),
             _ => fill_value(&mut entry.value, scope, problems),
         }
     }
@@ -345,26 +344,25 @@ fn fill_media(
 /// variable named `url` in the recipe keeps its meaning.
 fn fill_download(
     value: &mut TomlValue,
-    scope: &VariableScope,
+    mut scope: VariableScope,
     rules: &trust_rules::TrustRules,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let mut local = scope.clone();
     if let TomlData::Table(table) = &mut value.data
         && let Some(url) = table.get_mut("url")
     {
-        local.fill(url, problems);
+        scope.fill(url, problems);
         let text = url.as_str().map(str::to_string);
         if !scope.contains("url") {
-            local.own.set("url", text.clone(), &url.place.to_string());
+            scope.own.set("url", text.clone(), &url.place.to_string());
             let place = url.base.as_ref().unwrap_or(&url.place).clone();
-            local.own.places.insert("url".into(), place);
+            scope.own.places.insert("url".into(), place);
         }
         if let Some(text) = text {
             rules.apply(table, &text);
         }
     }
-    fill_value(value, &local, problems);
+    fill_value(value, &scope, problems);
 }
 
 fn fill_value(value: &mut TomlValue, scope: &VariableScope, problems: &mut Vec<Diagnostic>) {

@@ -4,7 +4,7 @@
 //! A literal `{{` is written as in Handlebars: `{{{{raw}}}} … {{{{/raw}}}}`.
 
 use handlebars::template::{HelperTemplate, Parameter, TemplateElement};
-use handlebars::{Path, PathSeg, Template};
+use handlebars::{Path, PathSeg, Template, TemplateErrorReason};
 
 /// A piece of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +26,11 @@ pub fn parse(text: &str) -> Result<Vec<TemplatePart>, String> {
         return Err(format!("a string has at most {MAX_VARIABLES} variables"));
     }
     let escaped = text.replace('\\', BACKSLASH);
-    let template = Template::compile(&escaped).map_err(|error| {
-        let reason = error.reason().to_string();
-        if reason.contains("invalid handlebars syntax") {
+    let template = Template::compile(&escaped).map_err(|error| match error.reason() {
+        TemplateErrorReason::InvalidSyntax(_) => {
             "`{{` is not followed by the name of a variable and `}}`".to_string()
-        } else {
-            reason
         }
+        reason => reason.to_string(),
     })?;
     let mut parts = Vec::new();
     for element in &template.elements {

@@ -52,7 +52,7 @@ pub fn read(
     let capability = CapabilitySpec {
         name: name?,
         present,
-        source: source?,
+        source: source.ok()?,
     };
     fields.is_whole().then_some(capability)
 }

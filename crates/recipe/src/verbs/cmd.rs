@@ -16,7 +16,7 @@ pub struct CmdSpec {
 }
 
 pub fn read(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<CmdSpec> {
-    let (script, exit_codes) = read_script(cx, value, "cmd", false)?;
+    let (script, exit_codes) = read_script(cx, value, "cmd", None)?;
     Some(CmdSpec { script, exit_codes })
 }
 

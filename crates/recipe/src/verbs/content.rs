@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::fields::TableReader;
+use crate::fields::{ReportedError, TableReader};
 use crate::ops::batch::{self, BatchScript};
 use crate::ops::check::ExpectedPayload;
 use crate::ops::compiler::{StepCompiler, host_name, on_disc};
@@ -24,7 +24,9 @@ pub enum StepContent {
 pub fn read_content(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<StepContent> {
     match (fields.has("component"), fields.has("path")) {
         (true, false) => read_component_name(fields, items).map(StepContent::Component),
-        (false, true) => fields.read_local_path("path").map(StepContent::Local),
+        (false, true) => fields
+            .read_local_path("path", items.local_files)
+            .map(StepContent::Local),
         (both, _) => {
             let help = "`component = \"kubelet\"` for a downloaded file, `path = \"files/x\"` for \
                         a file next to the recipe";
@@ -40,15 +42,14 @@ pub fn read_content(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<
     }
 }
 
-/// Reads `component` or `path`; the inner `None` if there is neither, the outer `None` after an
-/// error.
+/// Reads `component` or `path`; `None` if there is neither.
 pub fn read_source(
     fields: &TableReader<'_>,
     items: RecipeItems<'_>,
-) -> Option<Option<StepContent>> {
+) -> Result<Option<StepContent>, ReportedError> {
     match fields.find_first(&["component", "path"]) {
-        Some(_) => read_content(fields, items).map(Some),
-        None => Some(None),
+        Some(_) => read_content(fields, items).map(Some).ok_or(ReportedError),
+        None => Ok(None),
     }
 }
 

@@ -87,7 +87,7 @@ fn read_program(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<ExeP
         ["component"] => read_component_name(fields, items)
             .map(|c| ExeProgram::Carried(StepContent::Component(c))),
         ["path"] => {
-            let path = fields.read_local_path("path")?;
+            let path = fields.read_local_path("path", items.local_files)?;
             Some(ExeProgram::Carried(StepContent::Local(path)))
         }
         [_] => fields.guest_path("program").map(ExeProgram::InGuest),

@@ -67,7 +67,7 @@ pub fn read(
         enabled,
         all,
         without: without?,
-        source: source?,
+        source: source.ok()?,
     };
     fields.is_whole().then_some(feature)
 }

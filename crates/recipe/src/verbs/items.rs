@@ -1,10 +1,10 @@
-//! Components and container images that the verbs of a step may refer to.
+//! Components, container images and local files that the verbs of a step may refer to.
 
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{FileRequirement, LoweringContext, TableReader};
 use crate::{ComponentSpec, ContainerImage};
 use winimg_base::text::Located;
 
-/// The recipe's components and images.
+/// The recipe's components and images, and whether the step's local files must exist.
 #[derive(Clone, Copy)]
 pub struct RecipeItems<'a> {
     /// The names of all components, including those with errors.
@@ -13,6 +13,16 @@ pub struct RecipeItems<'a> {
     /// The names of all container images, including those with errors.
     pub image_names: &'a [String],
     pub images: &'a [ContainerImage],
+    pub local_files: FileRequirement,
+}
+
+impl RecipeItems<'_> {
+    pub fn of_skipped_step(self) -> Self {
+        Self {
+            local_files: FileRequirement::MayBeMissing,
+            ..self
+        }
+    }
 }
 
 /// Reads `component`, the name of one of the recipe's components.

@@ -169,17 +169,17 @@ impl Verb {
             "feature" => feature::read(cx, value, items).map(Self::Feature),
             "file" => file::read(cx, value).map(Self::File),
             "firewall" => firewall::read(cx, value).map(Self::Firewall),
-            "generalize" => generalize::read(cx, value).map(Self::Generalize),
+            "generalize" => generalize::read(cx, value, items).map(Self::Generalize),
             "group" => group::read(cx, value).map(Self::Group),
             "image" => image::read(cx, value, items).map(Self::Image),
             "msi" => msi::read(cx, value, items).map(Self::Msi),
             "path" => path::read(cx, value).map(Self::Path),
-            "powershell" => powershell::read(cx, value).map(Self::Powershell),
+            "powershell" => powershell::read(cx, value, items).map(Self::Powershell),
             "reboot" => reboot::read(cx, value).map(|()| Self::Reboot),
             "registry" => registry::read(cx, value).map(Self::Registry),
             "remove" => remove::read(cx, value).map(Self::Remove),
             "service" => service::read(cx, value).map(Self::Service),
-            "task" => task::read(cx, value).map(Self::Task),
+            "task" => task::read(cx, value, items).map(Self::Task),
             "update" => update::read(cx, value, items).map(Self::Update),
             "user" => user::read(cx, value).map(Self::User),
             _ => panic!("no module reads the verb `{key}`"),
@@ -266,7 +266,33 @@ impl Verb {
         match self {
             Self::Feature(_) | Self::Capability(_) | Self::Update(_) => true,
             Self::Cleanup(cleanup) => cleanup.component_store,
-            _ => false,
+            Self::Undecided { .. }
+            | Self::Settle
+            | Self::Acl(_)
+            | Self::Assert(_)
+            | Self::Checkpoint
+            | Self::Cmd(_)
+            | Self::Copy(_)
+            | Self::Defender(_)
+            | Self::Directory(_)
+            | Self::Driver(_)
+            | Self::Environment(_)
+            | Self::Exe(_)
+            | Self::Extract(_)
+            | Self::File(_)
+            | Self::Firewall(_)
+            | Self::Generalize(_)
+            | Self::Group(_)
+            | Self::Image(_)
+            | Self::Msi(_)
+            | Self::Path(_)
+            | Self::Powershell(_)
+            | Self::Reboot
+            | Self::Registry(_)
+            | Self::Remove(_)
+            | Self::Service(_)
+            | Self::Task(_)
+            | Self::User(_) => false,
         }
     }
 }

@@ -2,12 +2,13 @@
 //! has to be quoted, and it is parsed before any machine is started.
 
 use crate::document::value::{TomlData, TomlValue};
-use crate::fields::LoweringContext;
+use crate::fields::{FileRequirement, LoweringContext};
 use crate::ops::batch::BatchScript;
 use crate::ops::compiler::StepCompiler;
 use crate::ops::programs::{POWERSHELL, to_arguments};
 use crate::ops::{Encoding, ExitRule};
 use crate::verbs::exit_codes::{ExitCodes, exit_rule};
+use crate::verbs::items::RecipeItems;
 use crate::verbs::script::{HOUR, POWERSHELL_OPTIONS, ensure_newline, read_script};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Place, to_crlf};
@@ -39,24 +40,28 @@ catch {
 exit $global:LASTEXITCODE
 ";
 
-pub fn read(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<PowershellSpec> {
-    let (script, exit_codes) = read_script(cx, value, "powershell", true)?;
-    // A step that is skipped may have no file.
-    if !(script.is_empty() && cx.is_skipped.get()) {
-        judge(cx, value, &script);
+pub fn read(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    items: RecipeItems<'_>,
+) -> Option<PowershellSpec> {
+    let (script, exit_codes) = read_script(cx, value, "powershell", Some(items.local_files))?;
+    let is_skipped = items.local_files == FileRequirement::MayBeMissing;
+    if !(script.is_empty() && is_skipped) {
+        judge(cx, value, &script, is_skipped);
     }
     Some(PowershellSpec { script, exit_codes })
 }
 
 /// Warns about a script that does not parse, at its line: the guest would fail an hour later.
-fn judge(cx: &LoweringContext<'_>, value: &TomlValue, script: &str) {
+fn judge(cx: &LoweringContext<'_>, value: &TomlValue, script: &str, is_skipped: bool) {
     let (key, given) = ["script", "inline", "file"]
         .into_iter()
         .find_map(|key| value.as_table()?.find_entry(key))
         .map_or(("script", value), |entry| {
             (entry.key.as_str(), &entry.value)
         });
-    if key == "file" && cx.is_skipped.get() {
+    if key == "file" && is_skipped {
         return;
     }
     for fault in crate::powershell::find_faults(script) {

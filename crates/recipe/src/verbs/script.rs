@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::document::sources::read_text;
 use crate::document::value::{TomlData, TomlValue};
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{FileRequirement, LoweringContext, TableReader};
 use crate::keys;
 use crate::ops::batch::BatchScript;
 use crate::ops::compiler::StepCompiler;
@@ -25,13 +25,13 @@ pub const POWERSHELL_OPTIONS: [&str; 6] = [
 
 pub const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Reads a script: a string, a list of lines, or a table with `script`, `inline` or (PowerShell)
-/// `file`.
+/// Reads a script: a string, a list of lines, or a table with `script`, `inline` or, if there is a
+/// rule for files, `file`.
 pub fn read_script(
     cx: &LoweringContext<'_>,
     value: &TomlValue,
     keys: &str,
-    files: bool,
+    files: Option<FileRequirement>,
 ) -> Option<(String, ExitCodes)> {
     let what = &keys::find_table(keys).title();
     if let TomlData::String(text) = &value.data {
@@ -41,7 +41,7 @@ pub fn read_script(
         return read_lines(cx, value, what).map(|script| (script, ExitCodes::default()));
     }
     let fields = TableReader::open(cx, value, keys)?;
-    let ways: &[&str] = if files {
+    let ways: &[&str] = if files.is_some() {
         &["script", "inline", "file"]
     } else {
         &["script", "inline"]
@@ -65,7 +65,7 @@ pub fn read_script(
     let inline = fields
         .get("inline")
         .and_then(|v| read_lines(cx, v, "`inline`"));
-    let file = files.then(|| local_script(&fields)).flatten();
+    let file = files.and_then(|requirement| local_script(&fields, requirement));
     let exit_codes = read_exit_codes(&fields);
     let text = script.or(inline).or(file);
     text.zip(exit_codes).filter(|_| given.len() == 1)
@@ -102,9 +102,9 @@ fn read_lines(cx: &LoweringContext<'_>, value: &TomlValue, what: &str) -> Option
 }
 
 /// Reads a script file, without variable substitution. The file of a skipped step is not read.
-fn local_script(fields: &TableReader<'_>) -> Option<String> {
-    let path = fields.read_local_path("file")?;
-    if fields.cx.is_skipped.get() {
+fn local_script(fields: &TableReader<'_>, requirement: FileRequirement) -> Option<String> {
+    let path = fields.read_local_path("file", requirement)?;
+    if requirement == FileRequirement::MayBeMissing {
         return Some(String::new());
     }
     match read_text(&path.value) {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::document::value::TomlValue;
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{FileRequirement, LoweringContext, TableReader};
 use crate::model::guest_name::{self, NameRefusal, refuse};
 use crate::ops::batch::BatchScript;
 use crate::ops::compiler::{QUICK, StepCompiler, host_name, on_disc};
 use crate::ops::programs::{SCHTASKS, to_arguments};
 use crate::ops::{Encoding, ExitRule, PayloadEntry, PlannedCheck};
 use crate::verbs::absent::nothing_else;
+use crate::verbs::items::RecipeItems;
 use crate::verbs::task_definition::{BACKGROUND, TaskAction, TaskTrigger, render_definition};
 use winimg_base::io;
 use winimg_base::text::Located;
@@ -39,13 +40,19 @@ const RUN: [&str; 8] = [
 
 const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 
-pub fn read(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<TaskSpec> {
+pub fn read(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    items: RecipeItems<'_>,
+) -> Option<TaskSpec> {
     let fields = TableReader::open(cx, value, "task")?;
     let name = fields
         .read_string("name")
         .and_then(|name| task_name(&fields, name));
     let present = fields.is("state", "present");
-    let xml = fields.has("xml").then(|| read_definition(&fields));
+    let xml = fields
+        .has("xml")
+        .then(|| read_definition(&fields, items.local_files));
     let run = run(&fields, xml.is_none() && present);
     let action = match (present, xml) {
         (false, _) => {
@@ -182,9 +189,12 @@ fn parse_two_digits(text: &str) -> Option<u8> {
 
 /// Reads the path of a task definition and checks it roughly: XML with the root `Task` and its
 /// actions (Microsoft: Task Scheduler Schema). The file of a skipped step is not read.
-fn read_definition(fields: &TableReader<'_>) -> Option<Located<PathBuf>> {
-    let path = fields.read_local_path("xml")?;
-    if fields.cx.is_skipped.get() {
+fn read_definition(
+    fields: &TableReader<'_>,
+    requirement: FileRequirement,
+) -> Option<Located<PathBuf>> {
+    let path = fields.read_local_path("xml", requirement)?;
+    if requirement == FileRequirement::MayBeMissing {
         return Some(path);
     }
     match check_definition(&path.value) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::civil::Date;
 
 use crate::document::value::TomlValue;
-use crate::fields::{LoweringContext, TableReader};
+use crate::fields::{LoweringContext, ReportedError, TableReader};
 use crate::ops::batch::{self, BatchScript};
 use crate::ops::compiler::{MINUTE, StepCompiler, on_disc};
 use crate::ops::programs::{DISM, POWERSHELL, to_arguments};
@@ -119,26 +119,26 @@ pub fn read(
             None
         }
     };
-    let (packages, date) = packages.zip(date)?;
+    let (packages, date) = packages.zip(date.ok())?;
     Some(UpdateSpec::Offline { packages, date })
 }
 
-/// Reads the date. The outer `None` means that it has an error.
-fn read_date(fields: &TableReader<'_>) -> Option<Option<Located<Date>>> {
+/// Reads the date; `None` if it is absent or empty.
+fn read_date(fields: &TableReader<'_>) -> Result<Option<Located<Date>>, ReportedError> {
     let Some(text) = fields
         .read_string("date")
         .filter(|text| !text.value.trim().is_empty())
     else {
-        return Some(None);
+        return Ok(None);
     };
     let Ok(date) = text.value.trim().parse() else {
         let fact = format!("`date` is not a date: \"{}\"", text.value);
         fields
             .cx
             .error(fact, &text.place, "", "write it as `2026-11-10`");
-        return None;
+        return Err(ReportedError);
     };
-    Some(Some(Located::new(date, text.place)))
+    Ok(Some(Located::new(date, text.place)))
 }
 
 fn read_components(fields: &TableReader<'_>, items: RecipeItems<'_>) -> Option<Vec<StepContent>> {

@@ -145,10 +145,7 @@ pub fn compile(site: &mut StepCompiler<'_>, user: &UserSpec) -> Option<()> {
         site.run(NET, create, rule, QUICK);
         settings.extend(to_arguments([password, "/y"]));
     }
-    let script = beyond_net(site, user)?;
-    if let Some(script) = script {
-        site.put(script);
-    }
+    put_beyond_net(site, user)?;
     let active = match user.state {
         UserState::Disabled => "/active:no",
         UserState::Present | UserState::Absent => "/active:yes",
@@ -172,13 +169,13 @@ pub fn compile(site: &mut StepCompiler<'_>, user: &UserSpec) -> Option<()> {
     Some(())
 }
 
-/// Builds the script for PowerShell and the groups; the inner `None` if neither is needed.
-fn beyond_net(site: &mut StepCompiler<'_>, user: &UserSpec) -> Option<Option<BatchScript>> {
+/// Adds the script for PowerShell and the groups, unless neither is needed.
+fn put_beyond_net(site: &mut StepCompiler<'_>, user: &UserSpec) -> Option<()> {
     let name = site.quote(&user.name.value, &user.name.place)?;
     let random = user.password == UserPassword::Random && !built_in(user);
     let expires = user.expires || only_disabled(user);
     if !random && expires && user.groups.is_empty() {
-        return Some(None);
+        return Some(());
     }
     let mut script = BatchScript::new();
     if random || !expires {
@@ -196,7 +193,8 @@ fn beyond_net(site: &mut StepCompiler<'_>, user: &UserSpec) -> Option<Option<Bat
         select(site, &mut script, group)?;
         join(site, &mut script, &name);
     }
-    Some(Some(script))
+    site.put(script);
+    Some(())
 }
 
 /// Returns true for an account of Windows itself, which needs neither an initial password nor a

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::key_file::{PinnedKey, read_key_file};
 use super::{SignedFile, address_beside, make_signature, parse_address};
-use crate::fields::TableReader;
+use crate::fields::{ReportedError, TableReader};
 use crate::{FileAddress, KeyFile, SignatureSpec};
 use winimg_base::text::Located;
 use winimg_trust::{Scheme, SignatureRule, pinned, sigstore};
@@ -50,7 +50,7 @@ pub fn read_keyless(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option
         issuer: issuer?.value,
         repository: None,
     };
-    let root = root?;
+    let root = root.ok()?;
     let keys = record_root(root.as_ref());
     let (rule, words) = make_rule(fields, &who, None, root)?;
     Some(SignatureSpec {
@@ -105,7 +105,7 @@ pub fn read_attestation(
     let predicate = fields.read_text("predicate");
     let root = trusted_root(fields);
     let url = address_beside(fields, "url", signed, None);
-    let root = root?;
+    let root = root.ok()?;
     let keys = record_root(root.as_ref());
     let (rule, words) = make_rule(fields, &who?, Some(&predicate?), root)?;
     Some(SignatureSpec {
@@ -218,11 +218,12 @@ fn record_root(root: Option<&Located<PinnedKey>>) -> Vec<KeyFile> {
     })
 }
 
-/// Reads `trusted_root`, if it is present. The outer `None` means that it has an error.
-fn trusted_root(fields: &TableReader<'_>) -> Option<Option<Located<PinnedKey>>> {
+/// Reads `trusted_root`, if it is present.
+fn trusted_root(fields: &TableReader<'_>) -> Result<Option<Located<PinnedKey>>, ReportedError> {
     if fields.has("trusted_root") {
-        Some(Some(read_key_file(fields, "trusted_root")?))
+        let root = read_key_file(fields, "trusted_root");
+        root.map(Some).ok_or(ReportedError)
     } else {
-        Some(None)
+        Ok(None)
     }
 }

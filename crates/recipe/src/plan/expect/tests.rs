@@ -103,6 +103,22 @@ fn a_service_and_its_registry_values_do_not_contradict_each_other() {
 }
 
 #[test]
+fn a_key_above_counts_for_what_is_below_it() {
+    let whole = service(Some("k.exe"), None);
+    let start = value(KEY, Some("Start"), RegistryValueData::Dword(2));
+    let above = r"hklm\System\CurrentControlSet\Services";
+    let gone = value(above, None, RegistryValueData::Absent);
+    for below in [&whole, &start] {
+        assert_eq!(after(below, &gone), None);
+        assert_eq!(after(&gone, below), None);
+    }
+    let beside = format!("{KEY}-too");
+    let gone = value(&beside, None, RegistryValueData::Absent);
+    assert_eq!(after(&whole, &gone), Some(whole.clone()));
+    assert_eq!(after(&gone, &whole), Some(gone));
+}
+
+#[test]
 fn what_lay_in_a_removed_folder_is_not_expected() {
     let tree = PlannedCheck::File {
         path: GuestPath::from_static(r"C:\k"),

@@ -5,7 +5,7 @@
 //! script may affect it.
 
 use super::super::{PayloadEntry, PlannedStep, find_evaluation_release};
-use super::seal::{SealFacts, partition_behind_windows};
+use super::seal::{BehindWindows, SealFacts, partition_behind_windows};
 use crate::quantity::format_size;
 use crate::target::{MediaChannel, TargetCondition};
 use crate::{MachineSpec, OutputFormat, Recipe};
@@ -177,11 +177,11 @@ impl<'a> PlanFacts<'a> {
         };
         let text = io::read_xml_limited(&own.value, io::limit::ANSWER_FILE).ok();
         match text.and_then(|text| partition_behind_windows(&text)) {
-            Some(Some(behind)) => {
+            Some(BehindWindows::Partition(behind)) => {
                 let words = format!("creates partition {behind} behind the Windows partition");
                 to_finding(wanted, ConditionReason::at(&own.place, words))
             }
-            Some(None) => to_finding(
+            Some(BehindWindows::Nothing) => to_finding(
                 !wanted,
                 ConditionReason::at(&own.place, "the Windows partition is the last"),
             ),

@@ -108,10 +108,17 @@ fn parse_account_switch(command: &str) -> Option<AdministratorState> {
     is_enabled.then_some(AdministratorState::Enabled)
 }
 
-/// Returns the number of the partition that an answer file for Setup creates behind the Windows
-/// partition; the inner `None` if there is none, the outer `None` if the file does not tell
-/// (Microsoft: Unattended Windows Setup Reference, CreatePartition, InstallTo).
-pub fn partition_behind_windows(text: &str) -> Option<Option<u32>> {
+/// What an answer file for Setup creates behind the Windows partition.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BehindWindows {
+    Nothing,
+    /// The partition with this number.
+    Partition(u32),
+}
+
+/// Returns what an answer file for Setup creates behind the Windows partition; `None` if the file
+/// does not tell (Microsoft: Unattended Windows Setup Reference, CreatePartition, InstallTo).
+pub fn partition_behind_windows(text: &str) -> Option<BehindWindows> {
     let document = roxmltree::Document::parse(text).ok()?;
     let windows: u32 = document
         .descendants()
@@ -122,7 +129,8 @@ pub fn partition_behind_windows(text: &str) -> Option<Option<u32>> {
         .filter(|node| node.tag_name().name() == "CreatePartition")
         .filter_map(|node| child_text(node, "Order")?.parse().ok())
         .max();
-    Some(last.filter(|last| *last > windows))
+    let behind = last.filter(|last| *last > windows);
+    Some(behind.map_or(BehindWindows::Nothing, BehindWindows::Partition))
 }
 
 #[cfg(test)]
@@ -177,10 +185,13 @@ mod tests {
                 "<unattend>{made}<InstallTo><DiskID>0</DiskID><PartitionID>3</PartitionID></InstallTo></unattend>"
             )
         };
-        assert_eq!(partition_behind_windows(&layout(&[1, 2, 3])), Some(None));
+        assert_eq!(
+            partition_behind_windows(&layout(&[1, 2, 3])),
+            Some(BehindWindows::Nothing)
+        );
         assert_eq!(
             partition_behind_windows(&layout(&[1, 2, 3, 4])),
-            Some(Some(4))
+            Some(BehindWindows::Partition(4))
         );
         assert_eq!(partition_behind_windows("<unattend/>"), None);
         assert_eq!(partition_behind_windows("{{#if}}"), None);

@@ -22,6 +22,7 @@ use crate::ops::{
     Encoding, ExitRule, OFF_TIMEOUT, PayloadScript, PlannedCheck, PlannedOp, PlannedStep,
     ProgramRun, REBOOT_TIMEOUT, SettleWait,
 };
+use crate::verbs::items::RecipeItems;
 use crate::{GUEST_DIR, GuestPath, Recipe, RegistryKey, RegistryValueData};
 use winimg_base::io;
 use winimg_base::text::{Located, Place, to_crlf};
@@ -78,26 +79,35 @@ const PANTHER_UNATTEND: &str = r"C:\Windows\Panther\Unattend";
 /// The value `UnattendFile` in this key names a file that takes precedence over all others.
 const SETUP_KEY: &str = r"HKLM\SYSTEM\Setup";
 
-pub fn read(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<GeneralizeSpec> {
+pub fn read(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    items: RecipeItems<'_>,
+) -> Option<GeneralizeSpec> {
     let fields = TableReader::open(cx, value, "generalize")?;
     let verb = GeneralizeSpec {
-        answer_file: seal_answer(&fields),
+        answer_file: seal_answer(&fields, items),
         mode_vm: fields.flag("mode_vm"),
     };
     fields.is_whole().then_some(verb)
 }
 
-fn seal_answer(fields: &TableReader<'_>) -> SealAnswer {
+fn seal_answer(fields: &TableReader<'_>, items: RecipeItems<'_>) -> SealAnswer {
     if fields.string_is("answer_file", "none") {
         return SealAnswer::None;
     }
-    let own = fields.read_local_path("answer_file");
+    let own = fields.read_local_path("answer_file", items.local_files);
     own.map_or(SealAnswer::BuiltIn, SealAnswer::Own)
 }
 
 pub fn compile(site: &mut StepCompiler<'_>, generalize: &GeneralizeSpec) -> Option<()> {
-    let seal = render_answer(site, &generalize.answer_file)?
-        .map(|text| site.text_entry(answer::ANSWER_FILE, to_crlf(&text), Encoding::Utf8));
+    let rendered = match &generalize.answer_file {
+        SealAnswer::None => None,
+        SealAnswer::BuiltIn => Some(render_built_in_answer(site)?),
+        SealAnswer::Own(own) => Some(render_own_answer(site, own)?),
+    };
+    let seal =
+        rendered.map(|text| site.text_entry(answer::ANSWER_FILE, to_crlf(&text), Encoding::Utf8));
     site.add_settle();
     let mut undo = BatchScript::new();
     for file in STALE_FILES {
@@ -174,18 +184,13 @@ fn no_answer_file(site: &mut StepCompiler<'_>, script: &mut BatchScript) {
     });
 }
 
-/// Renders the answer file; the inner `None` if sysprep gets none.
-fn render_answer(site: &mut StepCompiler<'_>, answer_file: &SealAnswer) -> Option<Option<String>> {
-    let own = match answer_file {
-        SealAnswer::None => return Some(None),
-        SealAnswer::BuiltIn => {
-            let place = &site.step.place;
-            return site
-                .report_error(answer::render(answer::TEMPLATE, site.recipe), place)
-                .map(Some);
-        }
-        SealAnswer::Own(own) => own,
-    };
+fn render_built_in_answer(site: &mut StepCompiler<'_>) -> Option<String> {
+    let place = &site.step.place;
+    site.report_error(answer::render(answer::TEMPLATE, site.recipe), place)
+}
+
+/// Renders the recipe's own answer file.
+fn render_own_answer(site: &mut StepCompiler<'_>, own: &Located<PathBuf>) -> Option<String> {
     let shown = own.value.display();
     let read = io::read_xml_limited(&own.value, io::limit::ANSWER_FILE)
         .map_err(|e| format!("cannot read the answer file `{shown}`: {e}"))
@@ -193,7 +198,7 @@ fn render_answer(site: &mut StepCompiler<'_>, answer_file: &SealAnswer) -> Optio
             answer::render(&template, site.recipe)
                 .map_err(|e| format!("the answer file `{shown}` is not usable: {e}"))
         });
-    site.report_error(read, &own.place).map(Some)
+    site.report_error(read, &own.place)
 }
 
 /// Removes the bootstrap's files from `Setup\Scripts`, recognized by the path `C:\winimg` in them.
