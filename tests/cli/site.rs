@@ -384,14 +384,5 @@ fn partitioned(raw: &Path, qcow2: &Path) {
             media::text(raw),
         ],
     );
-    media::run(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "qcow2",
-            media::text(raw),
-            media::text(qcow2),
-        ],
-    );
+    media::convert(&["-O", "qcow2"], raw, qcow2);
 }

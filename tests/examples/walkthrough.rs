@@ -106,9 +106,8 @@ impl Reader {
         let file = std::fs::OpenOptions::new().write(true).open(&raw);
         file.and_then(|f| f.set_len(256 << 20))
             .expect("as large as the machine's disk");
-        let (raw, qcow2) = (media::text(&raw), media::text(&qcow2));
-        media::run("sgdisk", &["--move-second-header", raw]);
-        media::run("qemu-img", &["convert", "-O", "qcow2", raw, qcow2]);
+        media::run("sgdisk", &["--move-second-header", media::text(&raw)]);
+        media::convert(&["-O", "qcow2"], &raw, &qcow2);
         let _ = std::fs::remove_dir_all(self.path("cache/layers"));
     }
 

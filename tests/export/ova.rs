@@ -10,6 +10,8 @@ use winimg_formats::disk::{DiskImage, RawDisk};
 use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::{DiskBus, Firmware, Outputs};
 
+use support::media::convert;
+
 use crate::export::fixture::{Heard, disk, guest, job, openssl, ova_version, path, run, sh};
 
 fn only_ova() -> Outputs {
@@ -352,18 +354,8 @@ fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
     assert!(StreamVmdk::open(ours).is_ok());
 
     let theirs = dir.path().join("qemu.vmdk");
-    sh(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "vmdk",
-            "-o",
-            "subformat=streamOptimized",
-            path(&source),
-            path(&theirs),
-        ],
-    );
+    let options = ["-O", "vmdk", "-o", "subformat=streamOptimized"];
+    convert(&options, &source, &theirs);
     let refused = StreamVmdk::open(RawDisk::open(&theirs).unwrap())
         .err()
         .unwrap();

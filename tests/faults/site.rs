@@ -353,7 +353,6 @@ pub fn sealed_disk(raw: &Path, qcow2: &Path) {
     std::fs::File::create(raw)
         .and_then(|f| f.set_len(64 << 20))
         .expect("a disk");
-    let (raw, qcow2) = (media::text(raw), media::text(qcow2));
     let layout = [
         "--clear",
         "--new=1:2048:4095",
@@ -362,8 +361,8 @@ pub fn sealed_disk(raw: &Path, qcow2: &Path) {
         "--typecode=2:0c01",
         "--new=3:6144:120000",
         "--typecode=3:0700",
-        raw,
+        media::text(raw),
     ];
     media::run("sgdisk", &layout);
-    media::run("qemu-img", &["convert", "-O", "qcow2", raw, qcow2]);
+    media::convert(&["-O", "qcow2"], raw, qcow2);
 }

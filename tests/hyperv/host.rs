@@ -39,18 +39,8 @@ impl Host {
         site.write("tool.exe", "MZ the tool\n");
         sealed_disk(&site.path("made.raw"), &site.path("made.qcow2"));
         let (raw, vhdx) = (site.path("made.raw"), site.path("sealed.vhdx"));
-        media::run(
-            "qemu-img",
-            &[
-                "convert",
-                "-O",
-                "vhdx",
-                "-o",
-                "subformat=dynamic,block_size=1M",
-                media::text(&raw),
-                media::text(&vhdx),
-            ],
-        );
+        let options = ["-O", "vhdx", "-o", "subformat=dynamic,block_size=1M"];
+        media::convert(&options, &raw, &vhdx);
         // No driver and no agent comes from there; that it is missing shows that nobody asks.
         site.recipe(&[]);
         let host = Self { site };

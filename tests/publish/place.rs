@@ -245,7 +245,7 @@ impl GoServer {
 
     /// Where Go has put the program of a package.
     pub fn program(package: &str) -> PathBuf {
-        tree::root().join("target/go").join(package)
+        tree::root().join(format!("target/go-{package}"))
     }
 
     /// What it was asked.
