@@ -145,24 +145,19 @@ fn an_import_that_aws_ends_is_named_with_its_words() {
 #[test]
 fn what_has_no_place_at_aws_is_refused_before_it_is_asked() {
     let place = Place::ami();
-    let refused = |arguments: &[&str], variables: &[(&str, &str)]| {
-        let output = place.publish(arguments, variables);
-        assert!(!output.status.success());
-        complained(&output)
-    };
     let nowhere = variables("http://127.0.0.1:9");
     let all = [
-        refused(&["--to", TO, "--only", "raw"], &nowhere),
-        refused(
+        place.refused(&["--to", TO, "--only", "raw"], &nowhere),
+        place.refused(
             &["--to", "s3://images", "--share", "210987654321"],
             &nowhere,
         ),
-        refused(
+        place.refused(
             &["--to", TO, "--copy-to", "eu-west-1.example.com"],
             &nowhere,
         ),
-        refused(&["--to", TO, "--share", "somebody"], &nowhere),
-        refused(&["--to", TO], &[]),
+        place.refused(&["--to", TO, "--share", "somebody"], &nowhere),
+        place.refused(&["--to", TO], &[]),
     ];
     insta::assert_snapshot!("ami_refused", all.join("\n"));
 }

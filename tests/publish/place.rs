@@ -75,6 +75,13 @@ impl Place {
         output.expect("winimg")
     }
 
+    /// What a run that does not end well complains of.
+    pub fn refused(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let output = self.publish(arguments, variables);
+        assert!(!output.status.success());
+        complained(&output)
+    }
+
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_winimg"));
         command.args(["publish", "."]).args(arguments);

@@ -269,22 +269,13 @@ fn a_traced_run_over_https_shows_neither_password_nor_session() {
 #[test]
 fn what_has_no_place_in_a_vcenter_is_refused_before_it_is_asked() {
     let (place, other) = (Place::ova(19), Place::new());
-    let refused = |place: &Place, arguments: &[&str], variables: &[(&str, &str)]| {
-        let output = place.publish(arguments, variables);
-        assert!(!output.status.success());
-        complained(&output)
-    };
     let to = "vsphere://127.0.0.1:9/images";
     let all = [
-        refused(&place, &["--to", to, "--only", "ova"], &LOGIN),
-        refused(&place, &["--to", to, "--share", "210987654321"], &LOGIN),
-        refused(&place, &["--to", to], &[]),
-        refused(
-            &place,
-            &["--to", "vsphere+http://vc.example.com/images"],
-            &LOGIN,
-        ),
-        refused(&other, &["--to", to], &LOGIN),
+        place.refused(&["--to", to, "--only", "ova"], &LOGIN),
+        place.refused(&["--to", to, "--share", "210987654321"], &LOGIN),
+        place.refused(&["--to", to], &[]),
+        place.refused(&["--to", "vsphere+http://vc.example.com/images"], &LOGIN),
+        other.refused(&["--to", to], &LOGIN),
     ];
     insta::assert_snapshot!("vsphere_refused", all.join("\n"));
 }
