@@ -31,7 +31,7 @@ fn unpacked(directory: &Path) -> String {
     fs::read_to_string(directory.join("demo.ovf")).unwrap()
 }
 
-/// A folder with the OVA of a disk of so many MiB and what is in it; that disk, and the descriptor.
+/// A folder with an OVA and what is in it, the disk of so many MiB that it is of, its descriptor.
 fn exported(mib: u64) -> (tempfile::TempDir, PathBuf, String) {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), mib);
