@@ -258,8 +258,7 @@ fn a_container_that_is_not_read_is_refused_by_every_command() {
     }
     let site = site();
     let (from, to) = (site.path("out/node.raw"), site.path("node.vdi"));
-    let convert = ["convert", "-O", "vdi", media::text(&from), media::text(&to)];
-    media::run("qemu-img", &convert);
+    media::convert(&["-O", "vdi"], &from, &to);
     for arguments in [
         &["verify", "node.vdi"][..],
         &["inspect", "node.vdi"],

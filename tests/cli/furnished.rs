@@ -29,8 +29,6 @@ pub fn site(disk: &WindowsDisk, outputs: &str) -> Site {
     site.write("recipe.toml", &recipe.replace("raw = {}\n", outputs));
     let raw = site.path("windows.raw");
     disk.write(&raw);
-    let qcow2 = site.path("sealed.qcow2");
-    let (from, to) = (media::text(&raw), media::text(&qcow2));
-    media::run("qemu-img", &["convert", "-O", "qcow2", from, to]);
+    media::convert(&["-O", "qcow2"], &raw, &site.path("sealed.qcow2"));
     site
 }

@@ -1,12 +1,13 @@
 //! Ctrl-C, a kill, and two builds in one directory.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::killed::KilledChild;
 
 use crate::cli::site::{SEAL, Site};
 
@@ -16,7 +17,7 @@ const HANGS: &str = "[[run]]\ncommand = '*\\steps\\001.cmd'\noutcome = \"hangs\"
 
 /// A build whose first step never ends, run up to there.
 struct Hanging {
-    child: Child,
+    child: KilledChild,
     stderr: BufReader<std::process::ChildStderr>,
 }
 
@@ -49,6 +50,7 @@ impl Hanging {
                 break;
             }
         }
+        let child = KilledChild(child);
         let hanging = Self { child, stderr };
         // The file of events and the transcript are written after standard error.
         let deadline = Instant::now() + LONGEST;
@@ -65,7 +67,7 @@ impl Hanging {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
+        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"));
         kill(pid, signal).expect("the signal is sent");
     }
 
@@ -73,7 +75,7 @@ impl Hanging {
     fn end(mut self) -> (ExitStatus, Vec<Value>) {
         let deadline = Instant::now() + LONGEST;
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
+            if let Some(status) = self.child.0.try_wait().expect("a child") {
                 break status;
             }
             assert!(Instant::now() < deadline, "it does not end");
@@ -83,13 +85,6 @@ impl Hanging {
         self.stderr.read_to_string(&mut rest).expect("UTF-8");
         let events = rest.lines().map(|l| serde_json::from_str(l).expect(l));
         (status, events.collect())
-    }
-}
-
-impl Drop for Hanging {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use crate::cli::site::{BUILD, SEAL, Site};
 use crate::cli::terminal::{screen, terminal};
 use support::difference::lines_that_differ;
+use support::killed::KilledChild;
 use support::tree::root;
 
 const LONGEST: Duration = Duration::from_secs(60);
@@ -435,7 +436,7 @@ fn clients_that_flood_or_hang_do_not_harm_the_build() {
 
 /// A person at a terminal: waits for a text, then types.
 struct Person {
-    child: Child,
+    child: KilledChild,
     seen: String,
     from: std::sync::mpsc::Receiver<u8>,
 }
@@ -455,7 +456,7 @@ impl Person {
             }
         });
         Self {
-            child,
+            child: KilledChild(child),
             seen: String::new(),
             from,
         }
@@ -471,7 +472,7 @@ impl Person {
             }
         }
         self.seen += &String::from_utf8_lossy(&bytes);
-        let stdin = self.child.stdin.as_mut().expect("piped");
+        let stdin = self.child.0.stdin.as_mut().expect("piped");
         stdin.write_all(line.as_bytes()).expect("typed");
         self
     }
@@ -484,19 +485,12 @@ impl Person {
         }
         self.seen += &String::from_utf8_lossy(&bytes);
         until("it does not end", || {
-            self.child.try_wait().expect("a child").is_some()
+            self.child.0.try_wait().expect("a child").is_some()
         });
-        let status = self.child.wait().expect("a status");
+        let status = self.child.0.wait().expect("a status");
         // A terminal shows Ctrl-C where it was pressed.
         let shown = screen(&self.seen).join("\n").replace("^C", "^C\n");
         format!("{status}\n{}", site.filtered(&shown).trim_end())
-    }
-}
-
-impl Drop for Person {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

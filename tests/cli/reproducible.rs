@@ -73,16 +73,7 @@ fn kept(site: &Site, password: Option<&str>) -> Vec<(String, Vec<u8>)> {
             // An overlay names the medium under it by its path: what the machine reads is what counts.
             "install.qcow2" => {
                 let raw = site.path("install.raw");
-                media::run(
-                    "qemu-img",
-                    &[
-                        "convert",
-                        "-O",
-                        "raw",
-                        media::text(&path),
-                        media::text(&raw),
-                    ],
-                );
+                media::convert(&["-O", "raw"], &path, &raw);
                 fs::read(raw)
             }
             _ => fs::read(path),

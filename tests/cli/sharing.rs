@@ -16,9 +16,8 @@ fn elsewhere(site: &Site, arguments: &[&str]) -> String {
         .into_owned()
 }
 
-/// As the jobs of a pipeline do: one has to leave the finished disk in the shared cache, the other makes artifacts of that or nothing.
-#[test]
-fn a_job_that_publishes_starts_no_machine() {
+/// A site with keys for a shared cache, that cache, and its address.
+fn shared() -> (Site, Registry, String) {
     let site = Site::new(&format!("{STEPS}\n{SEAL}"));
     let keys = minisign::KeyPair::generate_unencrypted_keypair().expect("keys");
     site.write("cache.pub", &keys.pk.to_box().expect("a box").to_string());
@@ -26,6 +25,13 @@ fn a_job_that_publishes_starts_no_machine() {
     site.write("cache.key", &secret);
     let registry = Registry::start(None);
     let address = format!("oci+http://127.0.0.1:{}/team/cache", registry.port);
+    (site, registry, address)
+}
+
+/// As the jobs of a pipeline do: one has to leave the finished disk in the shared cache, the other makes artifacts of that or nothing.
+#[test]
+fn a_job_that_publishes_starts_no_machine() {
+    let (site, registry, address) = shared();
     let both = ["--cache-remote", &address, "--cache-key", "cache.pub"];
     let push = ["--cache-push=required", "--cache-sign-key", "cache.key"];
     let builds = [&both[..], &push].concat();
@@ -61,14 +67,7 @@ fn a_job_that_publishes_starts_no_machine() {
 
 #[test]
 fn a_machine_goes_on_from_the_layers_of_another() {
-    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
-    let keys = minisign::KeyPair::generate_unencrypted_keypair().expect("keys");
-    site.write("cache.pub", &keys.pk.to_box().expect("a box").to_string());
-    let secret = keys.sk.to_box(None).expect("a box").to_string();
-    site.write("cache.key", &secret);
-
-    let registry = Registry::start(None);
-    let address = format!("oci+http://127.0.0.1:{}/team/cache", registry.port);
+    let (site, registry, address) = shared();
     let takes = ["--cache-remote", &address, "--cache-key", "cache.pub"];
     let gives = [
         &takes[..],

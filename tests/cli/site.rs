@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use regex::Regex;
@@ -180,17 +180,9 @@ impl Site {
     /// The program with these arguments, in this folder, with nothing of the caller's environment but PATH.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program(arguments));
-        command
-            // As the usage names it.
-            .arg0("winimg")
-            .args(arguments)
-            .current_dir(self.dir.path())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.dir.path())
-            .env("WINIMG_CACHE_DIR", self.path("cache"))
-            .env("SOURCE_DATE_EPOCH", EPOCH)
-            .stdin(Stdio::null());
+        // As the usage names it.
+        command.arg0("winimg").args(arguments);
+        tree::alone(&mut command, self.dir.path()).env("SOURCE_DATE_EPOCH", EPOCH);
         command
     }
 
@@ -384,14 +376,5 @@ fn partitioned(raw: &Path, qcow2: &Path) {
             media::text(raw),
         ],
     );
-    media::run(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "qcow2",
-            media::text(raw),
-            media::text(qcow2),
-        ],
-    );
+    media::convert(&["-O", "qcow2"], raw, qcow2);
 }

@@ -226,8 +226,7 @@ fn several_targets_share_what_the_image_and_the_host_ask_for() {
     let site = furnished::site(&WindowsDisk::sound(), "raw = {}\n");
     site.write("machine.toml", "[probe]\nremarks = [\"KVM crawls\"]\n");
     let (raw, packed) = (site.path("windows.raw"), site.path("packed.qcow2"));
-    let (from, to) = (media::text(&raw), media::text(&packed));
-    media::run("qemu-img", &["convert", "-c", "-O", "qcow2", from, to]);
+    media::convert(&["-c", "-O", "qcow2"], &raw, &packed);
     let call = [
         "try",
         "packed.qcow2",

@@ -55,7 +55,7 @@ fn interrupt(signal: Signal, moment: &Moment, dir: &Path) {
     build.wait_for(name, 10 * MINUTES, |event| {
         is(event, moment.event, moment.field, moment.value)
     });
-    let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
+    let pid = Pid::from_raw(i32::try_from(build.child.0.id()).expect("a pid"));
     kill(pid, signal).expect("the signal is sent");
     let status = build.end(5 * MINUTES);
     let what = format!("{signal} {name}");
@@ -78,7 +78,7 @@ fn interrupt(signal: Signal, moment: &Moment, dir: &Path) {
     next.wait_for("the next build", 10 * MINUTES, |event| {
         is(event, "phase_started", "phase", moment.goes_on)
     });
-    let pid = Pid::from_raw(i32::try_from(next.child.id()).expect("a pid"));
+    let pid = Pid::from_raw(i32::try_from(next.child.0.id()).expect("a pid"));
     kill(pid, Signal::SIGTERM).expect("the signal is sent");
     assert_eq!(
         next.end(5 * MINUTES).code(),

@@ -3,16 +3,17 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use support::killed::KilledChild;
 use support::tree;
 
 use serde_json::Value;
 
 /// A running `winimg build --log-format json`.
 pub struct Build {
-    pub child: Child,
+    pub child: KilledChild,
     events: Receiver<String>,
     pub said: Vec<String>,
 }
@@ -58,7 +59,7 @@ impl Build {
             }
         });
         Self {
-            child,
+            child: KilledChild(child),
             events,
             said: Vec::new(),
         }
@@ -94,14 +95,14 @@ impl Build {
         let deadline = Instant::now() + limit;
         loop {
             self.said.extend(self.events.try_iter());
-            if let Some(status) = self.child.try_wait().expect("winimg can be waited for") {
+            if let Some(status) = self.child.0.try_wait().expect("winimg can be waited for") {
                 while let Ok(line) = self.events.recv_timeout(Duration::from_millis(500)) {
                     self.said.push(line);
                 }
                 return status;
             }
             if Instant::now() > deadline {
-                let _ = self.child.kill();
+                let _ = self.child.0.kill();
                 panic!("winimg did not end within {limit:?}\n{}", self.tail());
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -127,13 +128,6 @@ impl Build {
     fn tail(&self) -> String {
         let from = self.said.len().saturating_sub(40);
         self.said[from..].join("\n")
-    }
-}
-
-impl Drop for Build {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
+use support::media::convert;
 use support::windows_disk::{mounted, run, text};
 
 const MIB: u64 = 1 << 20;
@@ -83,16 +84,6 @@ fn divide(raw: &Path) {
 }
 
 pub fn into_qcow2(raw: &Path, file: &Path) {
-    let arguments = [
-        "convert",
-        "-q",
-        "-f",
-        "raw",
-        "-O",
-        "qcow2",
-        text(raw),
-        text(file),
-    ];
-    run("qemu-img", &arguments);
+    convert(&["-q", "-f", "raw", "-O", "qcow2"], raw, file);
     fs::remove_file(raw).expect("a file");
 }

@@ -11,7 +11,7 @@ use winimg_base::text::{Place, Secret, SourceText};
 
 use crate::evidence::scene::Failed;
 use support::planted::{PASSWORD, PRODUCT_KEY, Search};
-use support::windows_disk::{REG_SZ, SETUP_STATE, WindowsDisk, can_make, sz};
+use support::windows_disk::{WindowsDisk, can_make};
 
 /// One grey pixel.
 pub const GREY: &str =
@@ -119,12 +119,7 @@ fn failed_step() -> (Failed, Error) {
     let mut disk = WindowsDisk::sound();
     disk.not_sealed();
     disk.no_file(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag");
-    disk.value(
-        SETUP_STATE,
-        "ImageState",
-        REG_SZ,
-        &sz("IMAGE_STATE_COMPLETE"),
-    );
+    disk.image_state("IMAGE_STATE_COMPLETE");
     disk.file(r"C:\Windows\Panther\unattend.xml", answer_file().as_bytes());
     disk.file(r"C:\Unattend.xml", b"<unattend><Password>broken");
     let log = format!(

@@ -8,7 +8,7 @@ use winimg_base::event::{Cancel, Phase};
 
 use crate::evidence::disks;
 use crate::evidence::scene::{Failed, setup_stopped};
-use support::windows_disk::{REG_DWORD, REG_SZ, SETUP_STATE, WindowsDisk, can_make, dword, sz};
+use support::windows_disk::{REG_DWORD, REG_SZ, WindowsDisk, can_make, dword, sz};
 
 const CHILD: &str = r"HKLM\SYSTEM\Setup\Status\ChildCompletion";
 
@@ -31,10 +31,6 @@ fn windows(change: impl FnOnce(&mut WindowsDisk)) -> Failed {
     change(&mut disk);
     disk.write(&failed.disk());
     failed
-}
-
-fn image_state(disk: &mut WindowsDisk, state: &str) {
-    disk.value(SETUP_STATE, "ImageState", REG_SZ, &sz(state));
 }
 
 #[test]
@@ -111,11 +107,11 @@ fn a_windows_that_stopped_in_setup_shows_where() {
         "IMAGE_STATE_UNDEPLOYABLE",
         "IMAGE_STATE_OF_MIND",
     ] {
-        let failed = windows(|disk| image_state(disk, state));
+        let failed = windows(|disk| disk.image_state(state));
         all += &rendered(state, &failed);
     }
     let failed = windows(|disk| {
-        image_state(disk, "IMAGE_STATE_UNDEPLOYABLE");
+        disk.image_state("IMAGE_STATE_UNDEPLOYABLE");
         disk.value(CHILD, "setup.exe", REG_DWORD, &dword(1));
         disk.value(r"HKLM\SYSTEM\Setup", "SetupType", REG_DWORD, &dword(2));
         let command = sz(r"oobe\windeploy.exe");
@@ -134,7 +130,7 @@ fn a_windows_that_stopped_in_setup_shows_where() {
     });
     all += &rendered("restarted in specialize", &failed);
     let failed = windows(|disk| {
-        image_state(disk, "IMAGE_STATE_COMPLETE");
+        disk.image_state("IMAGE_STATE_COMPLETE");
         disk.file(r"C:\winimg\SetupComplete.log", b"pnputil: 2\r\n");
         disk.file(
             r"C:\winimg\bootstrap.done",
@@ -157,7 +153,7 @@ fn sysprep_that_failed_is_named_with_its_package() {
         return;
     }
     let mut failed = windows(|disk| {
-        image_state(disk, "IMAGE_STATE_COMPLETE");
+        disk.image_state("IMAGE_STATE_COMPLETE");
         let key = r"HKLM\SYSTEM\Setup\Status\SysprepStatus";
         disk.value(key, "GeneralizationState", REG_DWORD, &dword(4));
         disk.file(
@@ -222,7 +218,7 @@ fn a_damaged_volume_never_hides_the_error() {
         return;
     }
     let failed = windows(|disk| {
-        image_state(disk, "IMAGE_STATE_COMPLETE");
+        disk.image_state("IMAGE_STATE_COMPLETE");
         disk.file(
             r"C:\Windows\Panther\setuperr.log",
             b"2026-01-02 03:04:05, Error x\r\n",

@@ -296,14 +296,8 @@ fn made(command: &str) -> Result<(), String> {
 
 /// The program in this folder, with nothing of the caller's environment but PATH.
 pub fn winimg(folder: &Path, arguments: &[&str]) -> std::process::Output {
-    Command::new(tree::winimg())
+    tree::alone(&mut Command::new(tree::winimg()), folder)
         .args(arguments)
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", folder)
-        .env("WINIMG_CACHE_DIR", folder.join("cache"))
-        .stdin(Stdio::null())
         .output()
         .expect("winimg starts")
 }

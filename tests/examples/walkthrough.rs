@@ -13,6 +13,7 @@ use winimg_base::digest::Digest;
 use crate::examples::blocks::{self, Block};
 use crate::examples::read;
 use crate::examples::starter::with_examples;
+use crate::faults::site::STATES;
 use support::media;
 use support::windows_disk::{REG_SZ, WindowsDisk, can_make, sz};
 
@@ -42,19 +43,6 @@ command = 'C:\Windows\System32\reg.exe add *'
 command = 'C:\Windows\System32\schtasks.exe /run /tn winimg-seal'
 deletes = ['C:\winimg\*']
 off_ms = 300
-
-[[run]]
-command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
-if_file = 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag'
-output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE\r\n"
-
-[[run]]
-command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
-output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_COMPLETE\r\n"
-
-[[run]]
-command = 'C:\Windows\System32\reg.exe query HKLM\SYSTEM\Setup'
-output = "\r\n    SystemSetupInProgress    REG_DWORD    0x0\r\n    SetupType    REG_DWORD    0x0\r\n"
 "#;
 
 /// Whoever reads README, and the folder that is typed in.
@@ -68,7 +56,7 @@ impl Reader {
         let reader = Self { folder };
         media::windows(&reader.path("medium"), &reader.path(ISO));
         media::virtio(&reader.path("virtio"), &reader.path(VIRTIO));
-        reader.write("machine.toml", MACHINE);
+        reader.write("machine.toml", &format!("{MACHINE}{STATES}"));
         std::fs::create_dir(reader.path("bin")).expect("a folder");
         std::os::unix::fs::symlink(tree::winimg(), reader.path("bin/winimg")).expect("a link");
         reader.write(PUBLISHED, std::str::from_utf8(KUBELET).expect("text"));
@@ -106,9 +94,8 @@ impl Reader {
         let file = std::fs::OpenOptions::new().write(true).open(&raw);
         file.and_then(|f| f.set_len(256 << 20))
             .expect("as large as the machine's disk");
-        let (raw, qcow2) = (media::text(&raw), media::text(&qcow2));
-        media::run("sgdisk", &["--move-second-header", raw]);
-        media::run("qemu-img", &["convert", "-O", "qcow2", raw, qcow2]);
+        media::run("sgdisk", &["--move-second-header", media::text(&raw)]);
+        media::convert(&["-O", "qcow2"], &raw, &qcow2);
         let _ = std::fs::remove_dir_all(self.path("cache/layers"));
     }
 

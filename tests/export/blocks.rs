@@ -65,10 +65,7 @@ fn convert(
 fn pattern(directory: &Path) -> PathBuf {
     let raw = directory.join("disk.raw");
     let qcow2 = disk(directory, 40);
-    sh(
-        "qemu-img",
-        &["convert", "-O", "raw", path(&qcow2), path(&raw)],
-    );
+    support::media::convert(&["-O", "raw"], &qcow2, &raw);
     raw
 }
 

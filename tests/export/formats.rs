@@ -8,6 +8,8 @@ use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
 use winimg_recipe::{OutputFormat, Outputs};
 
+use support::media::convert;
+
 use crate::export::fixture::{
     Heard, MIB, disk, everything, files, guest, job, kinds, openssl, path, run, sh, without_qcow2,
 };
@@ -151,18 +153,8 @@ fn the_bytes_do_not_depend_on_threads_or_on_how_the_source_is_laid_out() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 66);
     let moved = dir.path().join("moved.qcow2");
-    sh(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "qcow2",
-            "-o",
-            "cluster_size=4k,compat=0.10",
-            path(&source),
-            path(&moved),
-        ],
-    );
+    let options = ["-O", "qcow2", "-o", "cluster_size=4k,compat=0.10"];
+    convert(&options, &source, &moved);
     let guest = guest();
     let outputs = everything();
     let digests = |source: &Path, threads: usize| {
@@ -185,10 +177,7 @@ fn a_compressed_source_is_flattened_first() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
     let packed = dir.path().join("packed.qcow2");
-    sh(
-        "qemu-img",
-        &["convert", "-O", "qcow2", "-c", path(&source), path(&packed)],
-    );
+    convert(&["-O", "qcow2", "-c"], &source, &packed);
     let outputs = Outputs::from([OutputFormat::Raw, OutputFormat::Qcow2]);
     let out = tempfile::tempdir().unwrap();
     let plain = run(&source, out.path(), &outputs);

@@ -8,6 +8,8 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::DiskImage;
 use winimg_recipe::{OutputFormat, Outputs};
 
+use support::media::convert;
+
 use crate::export::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
 
 /// A folder as the store lays layers out: `NAME/disk.qcow2`.
@@ -85,18 +87,7 @@ pub fn three(layers: &Layers) -> PathBuf {
 /// The disk's content by QEMU.
 fn flat(file: &Path) -> Vec<u8> {
     let raw = file.with_extension("raw");
-    sh(
-        "qemu-img",
-        &[
-            "convert",
-            "-f",
-            "qcow2",
-            "-O",
-            "raw",
-            path(file),
-            path(&raw),
-        ],
-    );
+    convert(&["-f", "qcow2", "-O", "raw"], file, &raw);
     let bytes = fs::read(&raw).unwrap();
     fs::remove_file(raw).unwrap();
     bytes
@@ -312,11 +303,7 @@ fn an_overlays_artifacts_are_those_of_its_flat_twin() {
     let top = three(&layers);
     let folder = tempfile::tempdir().unwrap();
     let twin = folder.path().join("twin.qcow2");
-    let options = ["convert", "-f", "qcow2", "-O", "qcow2"];
-    sh(
-        "qemu-img",
-        &[&options[..], &[path(&top), path(&twin)][..]].concat(),
-    );
+    convert(&["-f", "qcow2", "-O", "qcow2"], &top, &twin);
     let before = fs::read(layers.disk("bb")).unwrap();
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let of_overlay = exported(DiskImage::with_layers(&top, layers.folder()), one.path());
@@ -351,11 +338,7 @@ fn an_overlay_over_a_compressed_layer_is_flattened_first() {
     let expected = flat(&top);
     let first = layers.disk("aa");
     let packed = first.with_extension("packed");
-    let options = ["convert", "-c", "-O", "qcow2"];
-    sh(
-        "qemu-img",
-        &[&options[..], &[path(&first), path(&packed)][..]].concat(),
-    );
+    convert(&["-c", "-O", "qcow2"], &first, &packed);
     fs::rename(&packed, &first).unwrap();
     assert_eq!(
         refusal(DiskImage::with_layers(&top, layers.folder()), &layers),

@@ -1,7 +1,7 @@
 //! The OVA as other readers see it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use winimg::export::{GuestFacts, export};
 use winimg_base::event::Cancel;
@@ -9,6 +9,8 @@ use winimg_formats::disk::vmdk::stream::StreamVmdk;
 use winimg_formats::disk::{DiskImage, RawDisk};
 use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::{DiskBus, Firmware, Outputs};
+
+use support::media::convert;
 
 use crate::export::fixture::{Heard, disk, guest, job, openssl, ova_version, path, run, sh};
 
@@ -29,13 +31,25 @@ fn unpacked(directory: &Path) -> String {
     fs::read_to_string(directory.join("demo.ovf")).unwrap()
 }
 
+/// A folder with an OVA and what is in it, the disk of so many MiB that it is of, its descriptor.
+fn exported(mib: u64) -> (tempfile::TempDir, PathBuf, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), mib);
+    run(&source, dir.path(), &only_ova());
+    let ovf = unpacked(dir.path());
+    (dir, source, ovf)
+}
+
+/// Files of a folder as an archive, in this order.
+fn pack(ova: &Path, folder: &Path, names: &[&str]) {
+    let options = ["--format=ustar", "-cf", path(ova), "-C", path(folder)];
+    sh("tar", &[&options[..], names].concat());
+}
+
 #[test]
 fn tar_lists_descriptor_manifest_and_disk_in_this_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 40);
-    run(&source, dir.path(), &only_ova());
+    let (dir, ..) = exported(40);
     let ova = dir.path().join("demo.ova");
-    unpacked(dir.path());
     let size = |name: &str| fs::metadata(dir.path().join(name)).unwrap().len();
     let listing = sh("tar", &["--full-time", "-tvf", path(&ova)]);
     let fields: Vec<Vec<&str>> = listing
@@ -66,10 +80,7 @@ fn tar_lists_descriptor_manifest_and_disk_in_this_order() {
 
 #[test]
 fn the_manifest_holds_openssls_digests_in_ovftools_form() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 40);
-    run(&source, dir.path(), &only_ova());
-    unpacked(dir.path());
+    let (dir, ..) = exported(40);
     let lines: String = ["demo.ovf", "demo-disk1.vmdk"]
         .map(|n| format!("SHA256({n})= {}\n", openssl(&dir.path().join(n))))
         .concat();
@@ -166,7 +177,7 @@ fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
 }
 
 /// The OVA with some of its members changed, packed again in their order.
-fn repacked(directory: &Path, changed: &[(&str, Vec<u8>)]) -> std::path::PathBuf {
+fn repacked(directory: &Path, changed: &[(&str, Vec<u8>)]) -> PathBuf {
     let folder = tempfile::tempdir_in(directory).unwrap();
     let mut names = vec!["demo.ovf", "demo.mf", "demo-disk1.vmdk"];
     for name in &names {
@@ -179,23 +190,13 @@ fn repacked(directory: &Path, changed: &[(&str, Vec<u8>)]) -> std::path::PathBuf
         }
     }
     let ova = directory.join("repacked.ova");
-    let pack = [
-        "--format=ustar",
-        "-cf",
-        path(&ova),
-        "-C",
-        path(folder.path()),
-    ];
-    sh("tar", &[&pack[..], &names].concat());
+    pack(&ova, folder.path(), &names);
     ova
 }
 
 #[test]
 fn an_ova_whose_parts_contradict_each_other_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 40);
-    run(&source, dir.path(), &only_ova());
-    let ovf = unpacked(dir.path());
+    let (dir, _, ovf) = exported(40);
     let mf = fs::read_to_string(dir.path().join("demo.mf")).unwrap();
     let vmdk = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
     let read = |changed: &[(&str, Vec<u8>)]| {
@@ -297,10 +298,7 @@ fn an_ova_whose_descriptor_is_not_first_is_refused() {
 
 #[test]
 fn a_second_disk_is_neither_lost_nor_ignored() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 40);
-    run(&source, dir.path(), &only_ova());
-    let ovf = unpacked(dir.path());
+    let (dir, _, ovf) = exported(40);
     let vmdk = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
     let line_with = |start: &str| ovf.lines().find(|l| l.trim().starts_with(start)).unwrap();
     let (file, described) = (line_with("<File "), line_with("<Disk "));
@@ -319,14 +317,7 @@ fn a_second_disk_is_neither_lost_nor_ignored() {
         for (name, bytes) in names.iter().zip(contents) {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
-        let pack = [
-            "--format=ustar",
-            "-cf",
-            path(&ova),
-            "-C",
-            path(folder.path()),
-        ];
-        sh("tar", &[&pack[..], &names].concat());
+        pack(&ova, folder.path(), &names);
     };
     write(&two);
     let cancel = Cancel::default();
@@ -346,10 +337,11 @@ fn a_second_disk_is_neither_lost_nor_ignored() {
             (Some("demo-disk2.vmdk"), len)
         ]
     );
-    let error = winimg_formats::disk::open(&ova, &cancel)
-        .err()
-        .unwrap()
-        .to_string();
+    let refusal = || {
+        let opened = winimg_formats::disk::open(&ova, &cancel);
+        opened.err().unwrap().to_string()
+    };
+    let error = refusal();
     assert!(error.contains("two.ova has several disks"), "{error}");
     assert!(
         error.contains("found: 2: demo-disk1.vmdk, demo-disk2.vmdk"),
@@ -357,35 +349,19 @@ fn a_second_disk_is_neither_lost_nor_ignored() {
     );
     // A disk that begins empty is not in any file.
     write(&two.replace(" ovf:fileRef=\"file2\"", ""));
-    let error = winimg_formats::disk::open(&ova, &cancel)
-        .err()
-        .unwrap()
-        .to_string();
+    let error = refusal();
     assert!(error.contains("the disk vmdisk2 has no file"), "{error}");
 }
 
 #[test]
 fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 66);
-    run(&source, dir.path(), &only_ova());
-    unpacked(dir.path());
+    let (dir, source, _) = exported(66);
     let ours = RawDisk::open(&dir.path().join("demo-disk1.vmdk")).unwrap();
     assert!(StreamVmdk::open(ours).is_ok());
 
     let theirs = dir.path().join("qemu.vmdk");
-    sh(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "vmdk",
-            "-o",
-            "subformat=streamOptimized",
-            path(&source),
-            path(&theirs),
-        ],
-    );
+    let options = ["-O", "vmdk", "-o", "subformat=streamOptimized"];
+    convert(&options, &source, &theirs);
     let refused = StreamVmdk::open(RawDisk::open(&theirs).unwrap())
         .err()
         .unwrap();
@@ -405,10 +381,7 @@ fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
 
 #[test]
 fn a_changed_or_cut_vmdk_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = disk(dir.path(), 66);
-    run(&source, dir.path(), &only_ova());
-    unpacked(dir.path());
+    let (dir, ..) = exported(66);
     let good = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
     let bad = dir.path().join("bad.vmdk");
     let open = |bytes: &[u8]| {

@@ -10,6 +10,7 @@ use winimg_formats::disk::{DiskImage, free_space};
 use winimg_recipe::{OutputFormat, Outputs};
 
 use crate::export::fixture::{MIB, dense, run};
+use support::media;
 use support::windows_disk::{self, can_make, mounted, text};
 
 /// MiB of files that stay and of files that go, none of which any compressor makes smaller.
@@ -50,10 +51,7 @@ fn sealed(folder: &Path) -> PathBuf {
     let options = ["bs=1M", "seek=1", "conv=notrunc,sparse", "status=none"];
     windows_disk::run("dd", &[&[from.as_str(), &to][..], &options].concat());
     let disk = folder.join("disk.qcow2");
-    windows_disk::run(
-        "qemu-img",
-        &["convert", "-O", "qcow2", text(&raw), text(&disk)],
-    );
+    media::convert(&["-O", "qcow2"], &raw, &disk);
     disk
 }
 

@@ -93,7 +93,10 @@ command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\steps\*.cmd'
 command = 'C:\Windows\System32\schtasks.exe /run /tn winimg-seal'
 deletes = ['C:\winimg\*']
 off_ms = 2000
+"#;
 
+/// What Windows says of its own state, in a good run.
+pub const STATES: &str = r#"
 [[run]]
 command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
 if_file = 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag'
@@ -186,7 +189,7 @@ impl Site {
 
     /// A new script, counted from its first machine on.
     pub fn machine(&self, faults: &str, changes: &[(String, String)]) {
-        let mut script = format!("{HEAD}{MARKER}{faults}{ANSWERS}");
+        let mut script = format!("{HEAD}{MARKER}{faults}{ANSWERS}{STATES}");
         for (from, to) in changes {
             assert!(script.contains(from.as_str()), "the script has no {from}");
             script = script.replace(from.as_str(), to);
@@ -206,19 +209,11 @@ impl Site {
             &["--accel", "hvf"]
         };
         let log = std::fs::File::create(self.path("said.txt")).expect("a file");
-        command
-            .args(base)
-            .args(accel)
-            .args(more)
-            .current_dir(&self.dir)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", &self.dir)
-            .env("WINIMG_CACHE_DIR", self.path("cache"))
+        command.args(base).args(accel).args(more);
+        tree::alone(&mut command, &self.dir)
             .env("SOURCE_DATE_EPOCH", "1700000000")
             .env("WINIMG_QEMU", tree::program("fake-qemu"))
             .env("FAKE_QEMU_SCRIPT", self.path("machine.toml"))
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
         self.watch(command, strike)
@@ -353,7 +348,6 @@ pub fn sealed_disk(raw: &Path, qcow2: &Path) {
     std::fs::File::create(raw)
         .and_then(|f| f.set_len(64 << 20))
         .expect("a disk");
-    let (raw, qcow2) = (media::text(raw), media::text(qcow2));
     let layout = [
         "--clear",
         "--new=1:2048:4095",
@@ -362,8 +356,8 @@ pub fn sealed_disk(raw: &Path, qcow2: &Path) {
         "--typecode=2:0c01",
         "--new=3:6144:120000",
         "--typecode=3:0700",
-        raw,
+        media::text(raw),
     ];
     media::run("sgdisk", &layout);
-    media::run("qemu-img", &["convert", "-O", "qcow2", raw, qcow2]);
+    media::convert(&["-O", "qcow2"], raw, qcow2);
 }

@@ -144,7 +144,7 @@ impl Scene {
 
     /// SIGKILL for winimg itself.
     pub fn kill(&mut self, mut build: Build) {
-        let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
+        let pid = Pid::from_raw(i32::try_from(build.child.0.id()).expect("a pid"));
         self.left.extend(locked(pid));
         kill(pid, Signal::SIGKILL).expect("the signal is sent");
         let status = build.end(LIMIT);
@@ -173,7 +173,7 @@ impl Scene {
 
     /// Waits for a build that ends by itself: it takes its working directories with it, and the sockets in them.
     pub fn end(&self, build: &mut Build) -> ExitStatus {
-        let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
+        let pid = Pid::from_raw(i32::try_from(build.child.0.id()).expect("a pid"));
         let deadline = Instant::now() + Duration::from_secs(60);
         // One beside the output, and one for sockets.
         let folders = loop {

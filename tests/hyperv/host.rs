@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::tree;
 
-use crate::faults::site::{ANSWERS, Run, Site, Strike, sealed_disk};
+use crate::faults::site::{ANSWERS, Run, STATES, Site, Strike, sealed_disk};
 use support::media;
 
 /// A host on which the recipe goes well.
@@ -39,18 +39,8 @@ impl Host {
         site.write("tool.exe", "MZ the tool\n");
         sealed_disk(&site.path("made.raw"), &site.path("made.qcow2"));
         let (raw, vhdx) = (site.path("made.raw"), site.path("sealed.vhdx"));
-        media::run(
-            "qemu-img",
-            &[
-                "convert",
-                "-O",
-                "vhdx",
-                "-o",
-                "subformat=dynamic,block_size=1M",
-                media::text(&raw),
-                media::text(&vhdx),
-            ],
-        );
+        let options = ["-O", "vhdx", "-o", "subformat=dynamic,block_size=1M"];
+        media::convert(&options, &raw, &vhdx);
         // No driver and no agent comes from there; that it is missing shows that nobody asks.
         site.recipe(&[]);
         let host = Self { site };
@@ -90,7 +80,7 @@ impl Host {
 
     /// Another host, counted from its first call on. What is given comes before the answers.
     pub fn machine(&self, faults: &str, changes: &[(&str, &str)]) {
-        let mut config = format!("{HEAD}{faults}{SCRIPTS}{ANSWERS}");
+        let mut config = format!("{HEAD}{faults}{SCRIPTS}{ANSWERS}{STATES}");
         for (from, to) in changes {
             assert!(config.contains(from), "the host has no {from}");
             config = config.replace(from, to);
@@ -103,7 +93,7 @@ impl Host {
     /// The same host with its machines, without what was wrong with it.
     pub fn mend(&self) {
         self.site
-            .write("host.toml", &format!("{HEAD}{SCRIPTS}{ANSWERS}"));
+            .write("host.toml", &format!("{HEAD}{SCRIPTS}{ANSWERS}{STATES}"));
     }
 
     /// What winimg says, on both outputs, and its status.

@@ -3,14 +3,12 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
 
 use support::tree;
-use support::unreliable::{Fate, Unreliable};
+use support::unreliable::Unreliable;
 
 use crate::export::fixture::sh;
-use crate::publish::place::{Place, Python, complained, said};
+use crate::publish::place::{Place, Python, StuckLine, complained, said};
 
 const TO: &str = "ami://images/winimg";
 
@@ -105,26 +103,13 @@ fn an_image_is_imported_copied_and_shared_once_over_a_line_that_fails() {
 #[test]
 fn an_import_that_was_begun_is_waited_for() {
     let (place, (server, _folder)) = (Place::ami(), cloud(""));
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
     let asked = AtomicUsize::new(0);
-    let line = Unreliable::start(server.port, move |_, request| {
-        // Images, imports, the import itself; from then on nothing is heard of it.
-        if !request.starts_with("POST / ") || asked.fetch_add(1, Ordering::SeqCst) < 3 {
-            return Fate::Pass;
-        }
-        let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
-        Fate::Hang
+    // Images, imports, the import itself; from then on nothing is heard of it.
+    let stuck = StuckLine::start(server.port, move |request| {
+        request.starts_with("POST / ") && asked.fetch_add(1, Ordering::SeqCst) >= 3
     });
-    let endpoint = format!("http://127.0.0.1:{}", line.port);
-    let mut child = place
-        .command(&["--to", TO], &variables(&endpoint))
-        .spawn()
-        .expect("winimg");
-    told.recv_timeout(std::time::Duration::from_secs(120))
-        .expect("a question for the import");
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
+    let endpoint = format!("http://127.0.0.1:{}", stuck.line.port);
+    stuck.kill(place.command(&["--to", TO], &variables(&endpoint)));
     assert!(images(server.port, "us-east-1").is_empty());
 
     let endpoint = format!("http://127.0.0.1:{}", server.port);
@@ -160,24 +145,19 @@ fn an_import_that_aws_ends_is_named_with_its_words() {
 #[test]
 fn what_has_no_place_at_aws_is_refused_before_it_is_asked() {
     let place = Place::ami();
-    let refused = |arguments: &[&str], variables: &[(&str, &str)]| {
-        let output = place.publish(arguments, variables);
-        assert!(!output.status.success());
-        complained(&output)
-    };
     let nowhere = variables("http://127.0.0.1:9");
     let all = [
-        refused(&["--to", TO, "--only", "raw"], &nowhere),
-        refused(
+        place.refused(&["--to", TO, "--only", "raw"], &nowhere),
+        place.refused(
             &["--to", "s3://images", "--share", "210987654321"],
             &nowhere,
         ),
-        refused(
+        place.refused(
             &["--to", TO, "--copy-to", "eu-west-1.example.com"],
             &nowhere,
         ),
-        refused(&["--to", TO, "--share", "somebody"], &nowhere),
-        refused(&["--to", TO], &[]),
+        place.refused(&["--to", TO, "--share", "somebody"], &nowhere),
+        place.refused(&["--to", TO], &[]),
     ];
     insta::assert_snapshot!("ami_refused", all.join("\n"));
 }

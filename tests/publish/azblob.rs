@@ -1,14 +1,13 @@
 //! An image in Azurite's container: the pages of its VHD that hold data, its other files in blocks; its plan, resumption and refusals.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use support::unreliable::{Fate, Unreliable};
 
 use crate::publish::azurite::{ACCOUNT, Azurite, KEY, endpoint, misplaced};
-use crate::publish::place::{Place, complained, said};
+use crate::publish::place::{Place, StuckLine, complained, said};
 
 const TO: &str = "azblob://winimgtests/images/windows";
 
@@ -70,31 +69,12 @@ fn another_file_is_replaced_when_that_is_asked_for() {
 
 /// Lets so many requests with this word through, and kills the program when there is one more.
 fn killed(place: &Place, azurite: &Azurite, word: &'static str, passed: usize, output: &str) {
-    let (tell, told) = mpsc::channel();
-    let asked = Mutex::new((0, tell));
-    let line = Unreliable::start(azurite.port(), move |_, request| {
-        if !request.contains(word) {
-            return Fate::Pass;
-        }
-        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.0 += 1;
-        if asked.0 <= passed {
-            return Fate::Pass;
-        }
-        let _ = asked.1.send(());
-        Fate::Hang
+    let asked = AtomicUsize::new(0);
+    let stuck = StuckLine::start(azurite.port(), move |request| {
+        request.contains(word) && asked.fetch_add(1, Ordering::SeqCst) >= passed
     });
-    let mut child = place
-        .command(
-            &["--to", TO, "--only", output],
-            &variables(&endpoint(line.port)),
-        )
-        .spawn()
-        .expect("winimg");
-    told.recv_timeout(std::time::Duration::from_secs(120))
-        .expect("a request that hangs");
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
+    let arguments = ["--to", TO, "--only", output];
+    stuck.kill(place.command(&arguments, &variables(&endpoint(stuck.line.port))));
 }
 
 /// How many requests with this word a run makes that ends well, and what it says beside.
@@ -183,9 +163,8 @@ fn what_the_account_refuses_is_named_with_its_cure() {
     let (place, azurite) = (Place::new(), Azurite::start());
     let here = endpoint(azurite.port());
     let complaint = |to: &str, given: &[(&str, &str)]| {
-        let output = place.publish(&["--to", to], given);
-        assert!(!output.status.success());
-        complained(&output).replace(&azurite.port().to_string(), "PORT")
+        let said = place.refused(&["--to", to], given);
+        said.replace(&azurite.port().to_string(), "PORT")
     };
     let wrong = [
         ("AZURE_STORAGE_KEY", "d3Jvbmd3cm9uZ3dyb25nd3Jvbmd3cm9uZw=="),

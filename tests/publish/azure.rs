@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use support::tree;
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::export::fixture::sh;
 use crate::publish::azurite::{Azurite, KEY, endpoint};
-use crate::publish::place::{Place, Python, complained, said};
+use crate::publish::place::{Place, Python, StuckLine, complained, said};
 
 const GROUP: &str = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/images";
 const TO: &str = "azure://11111111-2222-3333-4444-555555555555/images/winimgtests/images/winimg";
@@ -200,29 +199,14 @@ fn an_image_of_another_disk_is_replaced_when_that_is_asked_for() {
 #[test]
 fn what_was_begun_is_waited_for_after_a_kill() {
     let (place, cloud) = (Place::new(), Cloud::new());
-    let (tell, told) = mpsc::channel();
-    let (tell, asked) = (Mutex::new(tell), AtomicUsize::new(0));
-    let line = Unreliable::start(cloud.manager.port, move |_, request| {
-        if request.starts_with("PUT ") {
-            asked.fetch_add(1, Ordering::SeqCst);
-            return Fate::Pass;
-        }
-        // From then on nothing is heard of it.
-        if asked.load(Ordering::SeqCst) == 0 {
-            return Fate::Pass;
-        }
-        let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
-        Fate::Hang
+    let was_put = AtomicBool::new(false);
+    // From then on nothing is heard of it.
+    let stuck = StuckLine::start(cloud.manager.port, move |request| {
+        let is_put = request.starts_with("PUT ");
+        was_put.fetch_or(is_put, Ordering::SeqCst) && !is_put
     });
-    let variables = cloud.variables(line.port);
-    let mut child = place
-        .command(&["--to", TO], &borrowed(&variables))
-        .spawn()
-        .expect("winimg");
-    told.recv_timeout(std::time::Duration::from_secs(120))
-        .expect("a question for the image");
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
+    let variables = cloud.variables(stuck.line.port);
+    stuck.kill(place.command(&["--to", TO], &borrowed(&variables)));
 
     let puts = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&puts);
@@ -312,11 +296,7 @@ fn tokens_come_from_each_link_of_the_chain() {
 #[test]
 fn what_has_no_place_in_azure_is_refused_before_it_is_asked() {
     let place = Place::new();
-    let refused = |arguments: &[&str]| {
-        let output = place.publish(arguments, &[]);
-        assert!(!output.status.success());
-        complained(&output)
-    };
+    let refused = |arguments: &[&str]| place.refused(arguments, &[]);
     let all = [
         refused(&["--to", TO, "--only", "vhd"]),
         refused(&["--to", TO, "--copy-to", "westeurope"]),

@@ -3,27 +3,21 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Mutex, Once, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::unreliable::{Fate, Unreliable};
-use support::{skip, tree};
-use tempfile::TempDir;
 
 use crate::export::fixture::sh;
-use crate::publish::place::{Place, complained, lasting, said};
+use crate::publish::place::{GoServer, Place, StuckLine, complained, lasting, said};
 
 const TO: &str = "gs://images/windows";
 /// Where nothing listens.
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 struct Cloud {
-    child: Child,
-    folder: TempDir,
+    server: GoServer,
     port: u16,
     /// Of fake-gcs-server itself.
     storage: String,
@@ -32,48 +26,19 @@ struct Cloud {
 impl Cloud {
     /// `None`, said: there is no Go, which builds it.
     fn start() -> Option<Self> {
-        if Command::new("go").arg("version").output().is_err() {
-            skip::skipped("no Go, which builds fake-gcs-server");
-            return None;
-        }
         static BUILT: Once = Once::new();
-        BUILT.call_once(|| {
-            let built = Command::new("go")
-                .args(["build", "-o", "../../target/gcs-cloud", "./cloud"])
-                .current_dir(tree::root().join("tests/gcs"))
-                .status();
-            assert!(built.expect("go").success());
-        });
-        let folder = tempfile::tempdir().expect("a folder");
-        let child = Command::new(tree::root().join("target/gcs-cloud"))
-            .arg("serve")
-            .arg(folder.path())
-            .env("TMPDIR", folder.path())
-            .stderr(fs::File::create(folder.path().join("log")).expect("a log"))
-            .spawn()
-            .expect("gcs-cloud");
-        let end = Instant::now() + Duration::from_secs(60);
-        let started = loop {
-            match fs::read_to_string(folder.path().join("started")) {
-                Ok(text) => break text,
-                Err(_) => assert!(Instant::now() < end, "fake-gcs-server does not listen"),
-            }
-            thread::sleep(Duration::from_millis(50));
-        };
-        let mut lines = started.lines();
-        let mut line = || lines.next().expect("a line").to_owned();
+        let server = GoServer::start(&BUILT, ("gcs", "cloud"), &[])?;
         Some(Self {
-            port: line().parse().expect("a port"),
-            storage: line(),
-            child,
-            folder,
+            port: server.started[0].parse().expect("a port"),
+            storage: server.started[1].clone(),
+            server,
         })
     }
 
     /// What Google's client prints.
     fn client(&self, arguments: &[&str]) -> Vec<u8> {
         let (command, more) = arguments.split_first().expect("a command");
-        let output = Command::new(tree::root().join("target/gcs-cloud"))
+        let output = Command::new(GoServer::program("cloud"))
             .args([command, self.storage.as_str()])
             .args(more)
             .output()
@@ -89,7 +54,7 @@ impl Cloud {
 
     /// The pieces that came, as `Content-Range` names them.
     fn pieces(&self) -> Vec<String> {
-        let requests = fs::read_to_string(self.folder.path().join("requests")).expect("requests");
+        let requests = self.server.requests();
         let puts = requests.lines().filter(|line| line.starts_with("PUT "));
         let ranges = puts.filter_map(|line| line.split_once(" bytes "));
         let ranges = ranges.filter(|(_, range)| !range.starts_with('*'));
@@ -105,13 +70,6 @@ impl Cloud {
                 format!("http://127.0.0.1:{port}/"),
             ),
         ]
-    }
-}
-
-impl Drop for Cloud {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -172,28 +130,14 @@ fn files_go_in_pieces_over_a_line_that_fails_and_are_there_once() {
 
 /// Sends the first file until two pieces are there, and kills it. The line is good again after that.
 fn killed(place: &Place, cloud: &Cloud) -> Unreliable {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let (pieces, hangs) = (AtomicUsize::new(0), AtomicBool::new(true));
-    let line = Unreliable::start(cloud.port, move |_, request| {
-        // The first one asks how far the upload is.
-        let is_third = request.starts_with("PUT ") && pieces.fetch_add(1, Ordering::SeqCst) == 3;
-        if !is_third || !hangs.swap(false, Ordering::SeqCst) {
-            return Fate::Pass;
-        }
-        let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
-        Fate::Hang
+    let pieces = AtomicUsize::new(0);
+    // The first one asks how far the upload is.
+    let stuck = StuckLine::start(cloud.port, move |request| {
+        request.starts_with("PUT ") && pieces.fetch_add(1, Ordering::SeqCst) == 3
     });
-    let variables = cloud.variables(line.port);
-    let mut child = place
-        .command(&["--to", TO], &borrowed(&variables))
-        .spawn()
-        .expect("winimg");
-    told.recv_timeout(Duration::from_secs(120))
-        .expect("a third piece");
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
-    line
+    let variables = cloud.variables(stuck.line.port);
+    stuck.kill(place.command(&["--to", TO], &borrowed(&variables)));
+    stuck.line
 }
 
 #[test]
@@ -349,9 +293,7 @@ fn what_has_no_place_in_cloud_storage_is_refused_before_it_is_asked() {
             ("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE", endpoint),
             ("GOOGLE_APPLICATION_CREDENTIALS", credentials),
         ];
-        let output = place.publish(arguments, &variables);
-        assert!(!output.status.success());
-        complained(&output)
+        place.refused(arguments, &variables)
     };
     fs::write(place.path("nobody.json"), "{\"type\": \"nobody\"}").expect("a file");
     let all = [

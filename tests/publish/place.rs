@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, Once, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,10 @@ use winimg_recipe::{Firmware, OutputFormat, Outputs};
 
 use crate::export::fixture::{disk, ova_version, run as run_export};
 use crate::export_record::manifest;
+use support::killed::KilledChild;
 use support::media::{run, text};
-use support::tree;
+use support::unreliable::{Fate, Unreliable};
+use support::{skip, tree};
 
 /// What a build leaves: a disk larger than a part of an upload, its containerDisk, the manifest and two records.
 pub struct Place {
@@ -71,6 +73,13 @@ impl Place {
     pub fn publish(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         let output = self.command(arguments, variables).output();
         output.expect("winimg")
+    }
+
+    /// What a run that does not end well complains of.
+    pub fn refused(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let output = self.publish(arguments, variables);
+        assert!(!output.status.success());
+        complained(&output)
     }
 
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -157,7 +166,7 @@ pub fn complained(output: &Output) -> String {
 
 /// A program that listens on this machine, killed when it is dropped.
 pub struct Server {
-    child: Child,
+    _child: KilledChild,
     pub port: u16,
 }
 
@@ -177,7 +186,10 @@ impl Server {
             .stderr(log)
             .spawn()
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let this = Self { child, port };
+        let this = Self {
+            _child: KilledChild(child),
+            port,
+        };
         let end = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
@@ -188,10 +200,95 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A program of the tests' Go that listens on this machine, with a folder of its own.
+pub struct GoServer {
+    _child: KilledChild,
+    pub folder: TempDir,
+    /// The lines that it writes when it listens.
+    pub started: Vec<String>,
+}
+
+impl GoServer {
+    /// Of the package `./package` in `tests/module`. `None`, said: there is no Go, which builds it.
+    pub fn start(once: &Once, (module, package): (&str, &str), more: &[&str]) -> Option<Self> {
+        if Command::new("go").arg("version").output().is_err() {
+            skip::skipped(format!("no Go, which builds tests/{module}/{package}"));
+            return None;
+        }
+        let program = Self::program(package);
+        once.call_once(|| {
+            let built = Command::new("go")
+                .args(["build", "-o"])
+                .arg(&program)
+                .arg(format!("./{package}"))
+                .current_dir(tree::root().join("tests").join(module))
+                .status();
+            assert!(built.expect("go").success());
+        });
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Command::new(program)
+            .arg("serve")
+            .arg(folder.path())
+            .args(more)
+            // vcsim keeps its datastores there.
+            .env("TMPDIR", folder.path())
+            .stderr(fs::File::create(folder.path().join("log")).expect("a log"))
+            .spawn()
+            .expect(package);
+        let end = Instant::now() + Duration::from_secs(60);
+        let started = loop {
+            match fs::read_to_string(folder.path().join("started")) {
+                Ok(text) => break text,
+                Err(_) => assert!(Instant::now() < end, "{package} does not listen"),
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        Some(Self {
+            _child: KilledChild(child),
+            folder,
+            started: started.lines().map(str::to_owned).collect(),
+        })
+    }
+
+    /// Where Go has put the program of a package.
+    pub fn program(package: &str) -> PathBuf {
+        tree::root().join(format!("target/go-{package}"))
+    }
+
+    /// What it was asked.
+    pub fn requests(&self) -> String {
+        fs::read_to_string(self.folder.path().join("requests")).expect("requests")
+    }
+}
+
+/// A line on which one request gets no answer, and whoever waits for that request.
+pub struct StuckLine {
+    pub line: Unreliable,
+    told: mpsc::Receiver<()>,
+}
+
+impl StuckLine {
+    /// To this port; requests pass unless `is_stuck` accepts them.
+    pub fn start(port: u16, is_stuck: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let line = Unreliable::start(port, move |_, request| {
+            if !is_stuck(request) {
+                return Fate::Pass;
+            }
+            let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
+            Fate::Hang
+        });
+        Self { line, told }
+    }
+
+    /// Runs winimg until it is stuck, and kills it there.
+    pub fn kill(&self, mut winimg: Command) {
+        let mut child = winimg.spawn().expect("winimg");
+        let told = self.told.recv_timeout(Duration::from_secs(120));
+        told.expect("a request that gets no answer");
+        child.kill().expect("a kill");
+        child.wait().expect("an end");
     }
 }
 

@@ -1,18 +1,12 @@
 //! An image in a content library: govmomi's vcsim behind a door that does what vCenter says of update sessions (`tests/vsphere/vcenter`),
 //! asked by govc. What a real vCenter makes of it is not shown here.
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::sync::{Mutex, Once, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::sync::Once;
 
-use support::unreliable::{Fate, Unreliable};
-use support::{skip, tree};
-use tempfile::TempDir;
+use support::unreliable::Unreliable;
 
-use crate::publish::place::{Place, complained, lasting, said};
+use crate::publish::place::{GoServer, Place, StuckLine, complained, lasting, said};
 
 pub const LOGIN: [(&str, &str); 2] = [
     ("GOVC_USERNAME", "publisher@vsphere.local"),
@@ -21,8 +15,7 @@ pub const LOGIN: [(&str, &str); 2] = [
 
 /// vcsim with an empty library `images`.
 pub struct Vcenter {
-    child: Child,
-    folder: TempDir,
+    server: GoServer,
     pub port: u16,
     secure: u16,
     /// For govc.
@@ -37,44 +30,13 @@ impl Vcenter {
 
     /// With so many datacenters, and so many clusters and datastores in each.
     pub fn of(several: usize) -> Option<Self> {
-        if Command::new("go").arg("version").output().is_err() {
-            skip::skipped("no Go, which builds govc and vcsim");
-            return None;
-        }
         static BUILT: Once = Once::new();
-        BUILT.call_once(|| {
-            let built = Command::new("go")
-                .args(["build", "-o", "../../target/vcenter", "./vcenter"])
-                .current_dir(tree::root().join("tests/vsphere"))
-                .status();
-            assert!(built.expect("go").success());
-        });
-        let folder = tempfile::tempdir().expect("a folder");
-        let child = Command::new(tree::root().join("target/vcenter"))
-            .arg("serve")
-            .arg(folder.path())
-            .arg(several.to_string())
-            // vcsim keeps its datastores there.
-            .env("TMPDIR", folder.path())
-            .stderr(fs::File::create(folder.path().join("log")).expect("a log"))
-            .spawn()
-            .expect("vcenter");
-        let end = Instant::now() + Duration::from_secs(60);
-        let started = loop {
-            match fs::read_to_string(folder.path().join("started")) {
-                Ok(text) => break text,
-                Err(_) => assert!(Instant::now() < end, "vcsim does not listen"),
-            }
-            thread::sleep(Duration::from_millis(50));
-        };
-        let mut lines = started.lines();
-        let mut line = || lines.next().expect("a line").to_owned();
+        let server = GoServer::start(&BUILT, ("vsphere", "vcenter"), &[&several.to_string()])?;
         let vcenter = Self {
-            port: line().parse().expect("a port"),
-            secure: line().parse().expect("a port"),
-            sdk: line(),
-            child,
-            folder,
+            port: server.started[0].parse().expect("a port"),
+            secure: server.started[1].parse().expect("a port"),
+            sdk: server.started[2].clone(),
+            server,
         };
         vcenter.govc(&["library.create", "-ds", "LocalDS_0", "images"]);
         Some(vcenter)
@@ -82,7 +44,7 @@ impl Vcenter {
 
     /// What govc prints.
     pub fn govc(&self, arguments: &[&str]) -> String {
-        let output = Command::new(tree::root().join("target/vcenter"))
+        let output = Command::new(GoServer::program("vcenter"))
             .arg("govc")
             .args(arguments)
             .env("GOVC_URL", &self.sdk)
@@ -99,7 +61,7 @@ impl Vcenter {
 
     /// Each request that came, with the session that it is of.
     pub fn requests(&self) -> String {
-        fs::read_to_string(self.folder.path().join("requests")).expect("requests")
+        self.server.requests()
     }
 
     /// How many times a file with this ending came.
@@ -112,13 +74,6 @@ impl Vcenter {
                 .is_some_and(|path| path.ends_with(ending))
         })
         .count()
-    }
-}
-
-impl Drop for Vcenter {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -140,23 +95,11 @@ pub fn killed_at(
     arguments: &[&str],
     is_last: impl Fn(&str) -> bool + Send + Sync + 'static,
 ) {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let line = Unreliable::start(vcenter.port, move |_, request| {
-        if !is_last(request) {
-            return Fate::Pass;
-        }
-        let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
-        Fate::Hang
-    });
-    let to = to(line.port);
+    let stuck = StuckLine::start(vcenter.port, is_last);
+    let to = to(stuck.line.port);
     let mut all = vec!["--to", to.as_str()];
     all.extend(arguments);
-    let mut child = place.command(&all, &LOGIN).spawn().expect("winimg");
-    told.recv_timeout(Duration::from_secs(120))
-        .expect("a request");
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
+    stuck.kill(place.command(&all, &LOGIN));
 }
 
 #[test]
@@ -301,7 +244,7 @@ fn a_traced_run_over_https_shows_neither_password_nor_session() {
     let to = format!("vsphere://127.0.0.1:{}/images", vcenter.secure);
     let stranger = place.publish(&["--to", &to, "--dry-run"], &LOGIN);
     assert_eq!(stranger.status.code(), Some(15));
-    let roots = vcenter.folder.path().join("ca.pem");
+    let roots = vcenter.server.folder.path().join("ca.pem");
     let mut variables = LOGIN.to_vec();
     variables.push(("SSL_CERT_FILE", roots.to_str().expect("a path")));
     variables.push(("WINIMG_LOG", "trace"));
@@ -326,22 +269,13 @@ fn a_traced_run_over_https_shows_neither_password_nor_session() {
 #[test]
 fn what_has_no_place_in_a_vcenter_is_refused_before_it_is_asked() {
     let (place, other) = (Place::ova(19), Place::new());
-    let refused = |place: &Place, arguments: &[&str], variables: &[(&str, &str)]| {
-        let output = place.publish(arguments, variables);
-        assert!(!output.status.success());
-        complained(&output)
-    };
     let to = "vsphere://127.0.0.1:9/images";
     let all = [
-        refused(&place, &["--to", to, "--only", "ova"], &LOGIN),
-        refused(&place, &["--to", to, "--share", "210987654321"], &LOGIN),
-        refused(&place, &["--to", to], &[]),
-        refused(
-            &place,
-            &["--to", "vsphere+http://vc.example.com/images"],
-            &LOGIN,
-        ),
-        refused(&other, &["--to", to], &LOGIN),
+        place.refused(&["--to", to, "--only", "ova"], &LOGIN),
+        place.refused(&["--to", to, "--share", "210987654321"], &LOGIN),
+        place.refused(&["--to", to], &[]),
+        place.refused(&["--to", "vsphere+http://vc.example.com/images"], &LOGIN),
+        other.refused(&["--to", to], &LOGIN),
     ];
     insta::assert_snapshot!("vsphere_refused", all.join("\n"));
 }

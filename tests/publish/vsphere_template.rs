@@ -340,11 +340,7 @@ fn what_vcenter_says_of_a_deployment_or_a_template_is_shown_and_no_machine_stays
 #[test]
 fn what_is_no_template_is_refused_before_anything_is_asked() {
     let place = Place::ova(19);
-    let refused = |arguments: &[&str]| {
-        let output = place.publish(arguments, &LOGIN);
-        assert!(!output.status.success());
-        complained(&output)
-    };
+    let refused = |arguments: &[&str]| place.refused(arguments, &LOGIN);
     let to = "vsphere://127.0.0.1:9/images";
     let all = [
         refused(&["--to", "s3://images/x", "--template", "node"]),

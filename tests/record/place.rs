@@ -26,15 +26,11 @@ impl Place {
         let place = Self {
             dir: tempfile::tempdir().unwrap(),
         };
-        let openssl = |line: &str| {
-            let words: Vec<&str> = line.split(' ').collect();
-            must(place.dir.path(), "openssl", &words);
-        };
         for name in ["ec", "other"] {
-            openssl(&format!(
+            place.openssl(&format!(
                 "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out {name}.key"
             ));
-            openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"));
+            place.openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"));
         }
         for name in ["mini", "mini2"] {
             let (public, secret) = (format!("{name}.pub"), format!("{name}.key"));
@@ -45,6 +41,12 @@ impl Place {
             );
         }
         place
+    }
+
+    /// `openssl` with these words, in the folder.
+    pub fn openssl(&self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        must(self.dir.path(), "openssl", &words);
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -9,7 +9,7 @@ use winimg::record::{check, writer};
 use winimg_base::event::Cancel;
 use winimg_base::text::Secret;
 
-use crate::record::judges::{ends_well, judge, must};
+use crate::record::judges::{ends_well, judge};
 use crate::record::place::Place;
 use crate::record::sample::{EPOCH, manifest};
 
@@ -21,35 +21,12 @@ fn text(path: &Path) -> &str {
 fn openssl_and_securesystemslib_take_what_an_ec_key_signed_and_refuse_a_changed_byte() {
     let place = Place::new();
     place.records(&["ec.key"]);
-    let folder = place.dir.path();
     // As cosign verify-blob does: base64 of DER, over the file.
-    must(
-        folder,
-        "openssl",
-        &[
-            "base64",
-            "-d",
-            "-A",
-            "-in",
-            "manifest.json.sig",
-            "-out",
-            "sig.der",
-        ],
-    );
+    place.openssl("base64 -d -A -in manifest.json.sig -out sig.der");
     let verify = |key: &str| {
-        ends_well(
-            folder,
-            "openssl",
-            &[
-                "dgst",
-                "-sha256",
-                "-verify",
-                key,
-                "-signature",
-                "sig.der",
-                "manifest.json",
-            ],
-        )
+        let line = format!("dgst -sha256 -verify {key} -signature sig.der manifest.json");
+        let words: Vec<&str> = line.split(' ').collect();
+        ends_well(place.dir.path(), "openssl", &words)
     };
     assert!(verify("ec.pub"));
     assert!(!verify("other.pub"));
@@ -76,38 +53,13 @@ fn the_bundle_is_one_for_sigstores_own_reader_and_names_the_key() {
     let hint = &value["verificationMaterial"]["publicKey"]["hint"];
     assert_eq!(value["dsseEnvelope"]["signatures"][0]["keyid"], "");
     // As Sigstore's clients name a key.
-    must(
-        place.dir.path(),
-        "openssl",
-        &[
-            "pkey", "-pubin", "-in", "ec.pub", "-outform", "DER", "-out", "ec.der",
-        ],
-    );
+    place.openssl("pkey -pubin -in ec.pub -outform DER -out ec.der");
     let der = fs::read(place.path("ec.der")).unwrap();
-    must(
-        place.dir.path(),
-        "openssl",
-        &["dgst", "-sha256", "-binary", "-out", "hash", "ec.der"],
-    );
-    must(
-        place.dir.path(),
-        "openssl",
-        &["base64", "-A", "-in", "hash", "-out", "hash.b64"],
-    );
+    place.openssl("dgst -sha256 -binary -out hash ec.der");
+    place.openssl("base64 -A -in hash -out hash.b64");
     assert_eq!(hint, &place.read("hash.b64"), "{}", der.len());
     let payload = &value["dsseEnvelope"]["payload"];
-    must(
-        place.dir.path(),
-        "openssl",
-        &[
-            "base64",
-            "-A",
-            "-in",
-            "provenance.intoto.json",
-            "-out",
-            "payload",
-        ],
-    );
+    place.openssl("base64 -A -in provenance.intoto.json -out payload");
     assert_eq!(payload, &place.read("payload"));
 }
 
@@ -140,12 +92,8 @@ fn minisign_takes_what_a_minisign_key_signed_and_refuses_a_changed_byte() {
 #[test]
 fn keys_that_are_taken() {
     let place = Place::new();
-    let openssl = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        must(place.dir.path(), "openssl", &words);
-    };
     // What `openssl ecparam -genkey` writes: the parameters first, then SEC 1.
-    openssl("ecparam -name prime256v1 -genkey -out sec1.key");
+    place.openssl("ecparam -name prime256v1 -genkey -out sec1.key");
     assert!(place.read("sec1.key").contains("EC PARAMETERS"));
     assert!(!place.open(&["sec1.key", "mini.key"]).unwrap().is_empty());
     let environment = SignOptions {
@@ -188,14 +136,10 @@ fn an_encrypted_minisign_key_opens_with_its_password_alone() {
 #[test]
 fn keys_that_are_refused_are_reported_with_their_cure() {
     let place = Place::new();
-    let openssl = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        must(place.dir.path(), "openssl", &words);
-    };
-    openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out p384.key");
-    openssl("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key");
-    openssl("genpkey -algorithm ED25519 -out ed25519.key");
-    openssl("pkcs8 -topk8 -in ec.key -passout pass:x -out locked.key");
+    place.openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out p384.key");
+    place.openssl("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key");
+    place.openssl("genpkey -algorithm ED25519 -out ed25519.key");
+    place.openssl("pkcs8 -topk8 -in ec.key -passout pass:x -out locked.key");
     let cosign = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\neyJ9\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n";
     fs::write(place.path("cosign.key"), cosign).unwrap();
     fs::write(place.path("empty.key"), "").unwrap();

@@ -73,12 +73,7 @@ fn member(rid: u32) -> Vec<u8> {
 /// A sound disk after its first boot.
 fn clone() -> WindowsDisk {
     let mut disk = WindowsDisk::sound();
-    disk.value(
-        SETUP_STATE,
-        "ImageState",
-        REG_SZ,
-        &sz("IMAGE_STATE_COMPLETE"),
-    );
+    disk.image_state("IMAGE_STATE_COMPLETE");
     for name in ["SystemSetupInProgress", "SetupType", "OOBEInProgress"] {
         disk.value(SETUP, name, REG_DWORD, &dword(0));
     }

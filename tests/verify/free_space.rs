@@ -7,6 +7,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::ntfs::NtfsVolume;
 use winimg_formats::disk::{DiskImage, free_space, gpt};
 
+use support::media::convert;
 use support::vhdx::{Writer, data_write};
 use support::windows_disk::{mounted, run, set_dirty, text};
 
@@ -66,26 +67,12 @@ fn partitioned(volume: &Path, raw: &Path) {
 }
 
 fn qcow2(raw: &Path, qcow2: &Path) {
-    run(
-        "qemu-img",
-        &["convert", "-O", "qcow2", text(raw), text(qcow2)],
-    );
+    convert(&["-O", "qcow2"], raw, qcow2);
 }
 
 fn vhdx(raw: &Path, vhdx: &Path) {
-    let options = "subformat=dynamic,block_size=1M";
-    run(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "vhdx",
-            "-o",
-            options,
-            text(raw),
-            text(vhdx),
-        ],
-    );
+    let options = ["-O", "vhdx", "-o", "subformat=dynamic,block_size=1M"];
+    convert(&options, raw, vhdx);
 }
 
 /// A qcow2 with one NTFS volume, in which a file was deleted and another kept.
@@ -138,10 +125,7 @@ fn layered(folder: &Path) -> (PathBuf, PathBuf) {
 /// How often `wanted` stands anywhere on the disk.
 fn times(qcow2: &Path, wanted: &str) -> usize {
     let raw = qcow2.with_extension("read");
-    run(
-        "qemu-img",
-        &["convert", "-O", "raw", text(qcow2), text(&raw)],
-    );
+    convert(&["-O", "raw"], qcow2, &raw);
     times_in(&raw, wanted)
 }
 

@@ -55,20 +55,13 @@ fn node() -> WindowsDisk {
         disk.file(&sys(driver), b"MZ");
     }
     // Inbox drivers are below `System32`, others below `\SystemRoot`.
-    let path = sz(r"\SystemRoot\System32\drivers\viostor.sys");
-    disk.value(
-        &format!(r"{SERVICES}\viostor"),
-        "ImagePath",
-        REG_EXPAND_SZ,
-        &path,
-    );
-    let path = sz(r"System32\drivers\stornvme.sys");
-    disk.value(
-        &format!(r"{SERVICES}\stornvme"),
-        "ImagePath",
-        REG_EXPAND_SZ,
-        &path,
-    );
+    for (driver, path) in [
+        ("viostor", r"\SystemRoot\System32\drivers\viostor.sys"),
+        ("stornvme", r"System32\drivers\stornvme.sys"),
+    ] {
+        let key = format!(r"{SERVICES}\{driver}");
+        disk.value(&key, "ImagePath", REG_EXPAND_SZ, &sz(path));
+    }
     disk.key(&format!(r"{CURRENT}\RunOnce"));
     disk.folder(r"C:\var\lib\kubelet\pki");
     disk.user("Administrator", 500, false);
@@ -152,12 +145,7 @@ const STATE: &[Sabotage] = &[
         d.no_value(SYSPREP_STATUS, "CleanupState")
     }),
     ("the image was started after the seal", |d| {
-        d.value(
-            SETUP_STATE,
-            "ImageState",
-            REG_SZ,
-            &sz("IMAGE_STATE_COMPLETE"),
-        );
+        d.image_state("IMAGE_STATE_COMPLETE");
     }),
     ("sysprep's tag is gone", |d| {
         d.no_file(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag");
@@ -371,12 +359,7 @@ fn a_machine_that_no_step_seals_is_not_asked() {
     let mut disk = node();
     disk.value(SETUP, "SetupType", REG_DWORD, &dword(0));
     disk.value(SETUP, "CmdLine", REG_SZ, &sz(""));
-    disk.value(
-        SETUP_STATE,
-        "ImageState",
-        REG_SZ,
-        &sz("IMAGE_STATE_COMPLETE"),
-    );
+    disk.image_state("IMAGE_STATE_COMPLETE");
     disk.file(r"C:\etc\kubernetes\kubelet.conf", b"kind: Config");
     let report = judged(&disk, Some(&[]), &FOR);
     assert_eq!(report.findings, [], "{}", rendered(&report));

@@ -75,12 +75,7 @@ fn spoiled() -> WindowsDisk {
         REG_MULTI_SZ,
         &multi_sz(&[r"\??\C:\Windows\Temp\x"]),
     );
-    disk.value(
-        SETUP_STATE,
-        "ImageState",
-        REG_SZ,
-        &sz("IMAGE_STATE_COMPLETE"),
-    );
+    disk.image_state("IMAGE_STATE_COMPLETE");
     // Of 44 MiB.
     disk.file(r"C:\filler", &vec![7; 38 << 20]);
     disk
@@ -108,8 +103,7 @@ fn a_sealed_disk_has_nothing_behind_windows() {
         disk.mbr = mbr;
         disk.recovery_behind = recovery_behind;
         if !sealed {
-            let state = sz("IMAGE_STATE_COMPLETE");
-            disk.value(SETUP_STATE, "ImageState", REG_SZ, &state);
+            disk.image_state("IMAGE_STATE_COMPLETE");
         }
         let findings = judged(&disk, None).findings;
         let mut findings = findings.iter().map(ToString::to_string);

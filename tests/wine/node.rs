@@ -13,6 +13,7 @@ use winimg_base::error::Error;
 use winimg_base::event::{Cancel, SilentSink, Sink};
 use winimg_base::text::to_crlf;
 use winimg_machine::guest::agent::{AgentGuest as Client, AgentHost, AgentPort};
+use winimg_machine::guest::{Guest as _, GuestCommand};
 use winimg_recipe::plan::{self, BuildPlan};
 use winimg_recipe::{self as recipe, Recipe};
 use winimg_supply::fetch::FetchOptions;
@@ -65,6 +66,17 @@ impl Node {
         let (recipe, plan) = self.plan(name, text);
         self.carry_out(&recipe, &plan)
             .map(|records| rendered(&records))
+    }
+
+    /// The error of steps that fail, as the user reads it.
+    pub fn build_error(&mut self, name: &str, text: &str) -> String {
+        self.build(name, text).expect_err(name).to_string()
+    }
+
+    /// The error of a command that is not run.
+    pub fn run_error(&mut self, command: &GuestCommand) -> String {
+        let ran = self.client.run(command, &mut |_| {});
+        ran.expect_err(&command.program).to_string()
     }
 
     pub fn plan(&self, name: &str, steps: &str) -> (Recipe, BuildPlan) {

@@ -60,10 +60,7 @@ fn a_package_that_wants_a_restart_gets_one() {
 fn a_package_that_refuses_stops_the_build() {
     let mut node = Node::new(Glib::New);
     let text = "[[steps]]\nname = \"later\"\nmsi = { component = \"later\" }\n";
-    let error = node
-        .build("later", text)
-        .expect_err("the launch condition is false")
-        .to_string();
+    let error = node.build_error("later", text);
     assert!(
         error.contains("exit code 1603") && error.contains("later.toml:"),
         "{error}"

@@ -108,11 +108,7 @@ fn what_would_not_arrive_is_refused() {
         ),
     ];
     for (arguments, why) in cases {
-        let error = node
-            .client
-            .run(&argv(arguments), &mut |_| {})
-            .expect_err(why)
-            .to_string();
+        let error = node.run_error(&argv(arguments));
         assert!(
             error.contains(why) && error.contains("put it into a batch file"),
             "{error}"
@@ -126,11 +122,7 @@ fn what_would_not_arrive_is_refused() {
             .to_vec(),
         timeout: TIME,
     };
-    let error = node
-        .client
-        .run(&cmd, &mut |_| {})
-        .expect_err("quotes for cmd")
-        .to_string();
+    let error = node.run_error(&cmd);
     assert!(
         error.contains("contains a double quote, which QEMU's guest agent escapes in a way that cmd.exe does not support"),
         "{error}"
@@ -140,11 +132,7 @@ fn what_would_not_arrive_is_refused() {
         arguments: vec![r#"P="a b""#.into()],
         ..cmd
     };
-    let error = node
-        .client
-        .run(&msi, &mut |_| {})
-        .expect_err("quotes for msiexec")
-        .to_string();
+    let error = node.run_error(&msi);
     assert!(
         error.contains("in a way that msiexec.exe does not support"),
         "{error}"
@@ -227,11 +215,7 @@ fn codes_output_and_missing_programs_are_reported_whole() {
         arguments: vec![],
         timeout: TIME,
     };
-    let error = node
-        .client
-        .run(&missing, &mut |_| {})
-        .expect_err("no program")
-        .to_string();
+    let error = node.run_error(&missing);
     assert!(
         error.contains("the guest cannot start the program"),
         "{error}"

@@ -46,10 +46,7 @@ fn the_program_of_a_running_service_is_not_replaced_in_silence() {
     let mut node = Node::new(Glib::New);
     let text = include_str!("recipes/restart.toml");
     node.build("restart", text).expect("a build");
-    let error = node
-        .build("restart", text)
-        .expect_err("it runs")
-        .to_string();
+    let error = node.build_error("restart", text);
     assert!(
         error.contains("Sharing violation") && error.contains("restart.toml:"),
         "{error}"
@@ -62,10 +59,7 @@ fn the_program_of_a_running_service_is_not_replaced_in_silence() {
 fn a_service_that_does_not_start_stops_the_build() {
     let mut node = Node::new(Glib::New);
     let text = "[[steps]]\nname = \"broken\"\nservice = { name = \"broken\", program = 'C:\\no.exe', state = \"running\" }\n";
-    let error = node
-        .build("broken", text)
-        .expect_err("no program")
-        .to_string();
+    let error = node.build_error("broken", text);
     assert!(
         error.contains("exit code 2") && error.contains("broken.toml:"),
         "{error}"

@@ -79,42 +79,20 @@ impl Bench {
     fn new(joins: &str, status: i32) -> Self {
         let dir = tempfile::tempdir_in(root().join("target")).expect("a folder");
         let state = dir.path();
-        let put = |name: &str, text: &str| -> PathBuf {
-            let file = state.join(name);
-            fs::write(&file, text).expect("a file");
-            file
-        };
-        let program = |name: &str, text: &str| {
-            let file = put(name, &text.replace("STATE", state.to_str().expect("UTF-8")));
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a program");
-            file
-        };
-        put("nodes", "control-plane-1\n");
-        put("joins", joins);
-        put("status", &status.to_string());
-        put("manifest.json", &manifest());
+        put(state, "nodes", "control-plane-1\n");
+        put(state, "joins", joins);
+        put(state, "status", &status.to_string());
+        put(state, "manifest.json", &manifest());
         let cluster = Cluster {
             join: Join::parse(&printed()).expect("a join"),
-            kubeconfig: put("admin.conf", ""),
-            kubectl: program("kubectl", KUBECTL),
+            kubeconfig: put(state, "admin.conf", ""),
+            kubectl: program(state, "kubectl", KUBECTL),
             folder: state.join("proof/work"),
         };
         let options = Options {
-            winimg: program("fake-winimg", WINIMG),
-            tree: root().to_owned(),
-            iso: put("windows.iso", "no Windows"),
-            virtio: None,
-            output: state.join("proof"),
-            with: None,
-            vars: Vec::new(),
-            sets: Vec::new(),
-            words: vec!["capi-openstack".into()],
-            hypervisor: "qemu".into(),
-            accel: None,
-            settle: None,
             cluster: Some(cluster),
             keep: true,
-            cancel: Cancel::default(),
+            ..options(state, WINIMG, "capi-openstack")
         };
         Self { dir, options }
     }
@@ -125,6 +103,42 @@ impl Bench {
 
     fn run(&self) -> Proof {
         run(&self.options, &read()).expect("a proof")
+    }
+}
+
+/// A file of this folder.
+pub fn put(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let file = folder.join(name);
+    fs::write(&file, text).expect("a file");
+    file
+}
+
+/// A program of this folder, which its text calls `STATE`.
+fn program(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let text = text.replace("STATE", folder.to_str().expect("UTF-8"));
+    let file = put(folder, name, &text);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a program");
+    file
+}
+
+/// For one row, with this program in place of winimg.
+pub fn options(folder: &Path, winimg: &str, row: &str) -> Options {
+    Options {
+        winimg: program(folder, "fake-winimg", winimg),
+        tree: root().to_owned(),
+        iso: put(folder, "windows.iso", "no Windows"),
+        virtio: None,
+        output: folder.join("proof"),
+        with: None,
+        vars: Vec::new(),
+        sets: Vec::new(),
+        words: vec![row.into()],
+        hypervisor: "qemu".into(),
+        accel: None,
+        settle: None,
+        cluster: None,
+        keep: false,
+        cancel: Cancel::default(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! A run that goes on, and the host that it begins on. winimg is a program of a few lines that refuses every command that it does not know.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use prove::run::{Options, run};
 use support::tree::root;
 use winimg_base::event::Cancel;
 
-use crate::cluster::manifest;
+use crate::cluster::{manifest, options, put};
 use crate::ledger::read;
 
 /// `$STATE/calls` has what was asked of it. `$STATE/waits`: a trial lasts until it is asked to end. `$STATE/kvm`: KVM can be used.
@@ -70,37 +69,11 @@ impl Bench {
     fn new(words: &str) -> Self {
         let dir = tempfile::tempdir_in(root().join("target")).expect("a folder");
         let state = dir.path();
-        let put = |name: &str, text: &str| -> PathBuf {
-            let file = state.join(name);
-            fs::write(&file, text).expect("a file");
-            file
-        };
-        put("kvm", "");
+        put(state, "kvm", "");
         let mut made: serde_json::Value = serde_json::from_str(&manifest()).expect("a manifest");
         made["artifacts"][0]["file"] = "node.qcow2".into();
-        put("manifest.json", &made.to_string());
-        let winimg = put(
-            "fake-winimg",
-            &WINIMG.replace("STATE", state.to_str().expect("UTF-8")),
-        );
-        fs::set_permissions(&winimg, fs::Permissions::from_mode(0o755)).expect("a program");
-        let options = Options {
-            winimg,
-            tree: root().to_owned(),
-            iso: put("windows.iso", "no Windows"),
-            virtio: None,
-            output: state.join("proof"),
-            with: None,
-            vars: Vec::new(),
-            sets: Vec::new(),
-            words: vec![words.into()],
-            hypervisor: "qemu".into(),
-            accel: None,
-            settle: None,
-            cluster: None,
-            keep: false,
-            cancel: Cancel::default(),
-        };
+        put(state, "manifest.json", &made.to_string());
+        let options = options(state, WINIMG, words);
         Self { dir, options }
     }
 

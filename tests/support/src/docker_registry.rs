@@ -1,13 +1,15 @@
 //! A registry of container images, on this machine.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::killed::KilledChild;
+
 /// Debian's docker-registry on a port of its own.
 pub struct Registry {
-    child: Child,
+    _child: KilledChild,
     pub port: u16,
     pub folder: tempfile::TempDir,
 }
@@ -55,7 +57,7 @@ impl Registry {
             thread::sleep(Duration::from_millis(20));
         };
         Self {
-            child,
+            _child: KilledChild(child),
             port,
             folder,
         }
@@ -79,11 +81,4 @@ impl Registry {
 fn port(said: &str, address: &str) -> Option<u16> {
     let (_, after) = said.split_once(&format!("listening on {address}:"))?;
     after.split_once('"')?.0.parse().ok()
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

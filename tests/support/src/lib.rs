@@ -9,6 +9,7 @@ pub mod docker_registry;
 pub mod evtx;
 pub mod golden;
 pub mod hive;
+pub mod killed;
 pub mod media;
 pub mod ntfs;
 pub mod planted;

@@ -38,6 +38,12 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+/// `qemu-img convert` of one disk to another, with these options.
+pub fn convert(options: &[&str], from: &Path, to: &Path) {
+    let files = [text(from), text(to)];
+    run("qemu-img", &[&["convert"][..], options, &files].concat());
+}
+
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
 }

@@ -1,7 +1,7 @@
 //! The source tree, the programs that are built from it, and folders for tests.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -74,6 +74,18 @@ pub fn folder() -> TempDir {
     let folder = temporary();
     std::fs::create_dir_all(&folder).expect("target/tmp");
     tempfile::tempdir_in(folder).expect("a folder")
+}
+
+/// A command in this folder, which is its home and has its cache. Of the caller's environment it
+/// has PATH alone.
+pub fn alone<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    command
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", folder)
+        .env("WINIMG_CACHE_DIR", folder.join("cache"))
+        .stdin(Stdio::null())
 }
 
 /// A folder in `target/tmp` for what takes long to make: it is kept from run to run, and not made here.

@@ -2,11 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::killed::KilledChild;
 
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -92,7 +94,7 @@ pub fn status(answer: &str) -> &str {
 
 /// A running `winimg watch`.
 pub struct Watch {
-    child: Child,
+    child: KilledChild,
     pub url: Url,
 }
 
@@ -104,6 +106,7 @@ impl Watch {
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         stdout.read_line(&mut line).expect("an address");
         let url = Url::of(&line);
+        let child = KilledChild(child);
         Self { child, url }
     }
 
@@ -122,15 +125,8 @@ impl Watch {
 
     /// Ctrl-C; the exit status.
     pub fn interrupted(mut self) -> Option<i32> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
+        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"));
         kill(pid, Signal::SIGINT).expect("the signal is sent");
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.0.wait().expect("it ends").code()
     }
 }

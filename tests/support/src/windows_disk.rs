@@ -112,12 +112,7 @@ impl WindowsDisk {
             include_bytes!("../../../crates/recipe/src/verbs/generalize/seal.xml"),
         );
         disk.value(r"HKLM\SYSTEM\Select", "Current", REG_DWORD, &dword(1));
-        disk.value(
-            SETUP_STATE,
-            "ImageState",
-            REG_SZ,
-            &sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE"),
-        );
+        disk.image_state("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE");
         // As sysprep leaves them: Setup runs at the next start.
         disk.value(SETUP, "SetupType", REG_DWORD, &dword(2));
         disk.value(SETUP, "CmdLine", REG_SZ, &sz(r"oobe\windeploy.exe"));
@@ -172,6 +167,11 @@ impl WindowsDisk {
         let values = self.values(path);
         values.retain(|(n, _, _)| n != name);
         values.push((name.into(), kind, data.into()));
+    }
+
+    /// What Setup has written down of its work.
+    pub fn image_state(&mut self, state: &str) {
+        self.value(SETUP_STATE, "ImageState", REG_SZ, &sz(state));
     }
 
     /// As the disk of a Windows that sysprep has not touched.

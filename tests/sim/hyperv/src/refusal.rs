@@ -43,6 +43,11 @@ impl Refusal {
         }
     }
 
+    /// An argument that the cmdlet can't take.
+    pub fn argument(cmdlet: &str, message: impl Into<String>) -> Self {
+        Self::new(cmdlet, "InvalidParameter", "InvalidArgument", message)
+    }
+
     pub fn of(mut self, kind: &str) -> Self {
         self.kind = kind.into();
         self
@@ -62,7 +67,7 @@ impl Refusal {
     pub fn no_vm(cmdlet: &str, what: &str, which: &str) -> Self {
         let text = format!("Hyper-V was unable to find a virtual machine with {what} \"{which}\".");
         match cmdlet {
-            "Get-VM" => Self::new(cmdlet, "InvalidParameter", "InvalidArgument", text),
+            "Get-VM" => Self::argument(cmdlet, text),
             _ => Self::new(cmdlet, "ObjectNotFound", "ObjectNotFound", text),
         }
     }

@@ -11,12 +11,16 @@ pub struct Dialog {
     pub why: String,
 }
 
-fn setup(text: impl Into<String>, why: impl Into<String>) -> Dialog {
+fn titled(title: &'static str, text: impl Into<String>, why: impl Into<String>) -> Dialog {
     Dialog {
-        title: "Windows Setup",
+        title,
         text: text.into(),
         why: why.into(),
     }
+}
+
+fn setup(text: impl Into<String>, why: impl Into<String>) -> Dialog {
+    titled("Windows Setup", text, why)
 }
 
 /// The file is not XML, or not an answer file.
@@ -68,11 +72,7 @@ pub fn quit() -> Dialog {
 
 pub fn media_driver(why: impl Into<String>) -> Dialog {
     let text = "A media driver your computer needs is missing. This could be a DVD, USB or hard disk driver.";
-    Dialog {
-        title: "Install Windows",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("Install Windows", text, why)
 }
 
 pub fn cannot_install(why: impl Into<String>) -> Dialog {
@@ -83,30 +83,18 @@ pub fn cannot_install(why: impl Into<String>) -> Dialog {
 
 /// A page of the interactive Setup that the answer file did not answer.
 pub fn page(text: impl Into<String>, why: impl Into<String>) -> Dialog {
-    Dialog {
-        title: "Install Windows",
-        text: text.into(),
-        why: why.into(),
-    }
+    titled("Install Windows", text, why)
 }
 
 pub fn could_not_configure(why: impl Into<String>) -> Dialog {
     let text = "Windows could not finish configuring the system. To attempt to resume configuration, restart the computer.";
-    Dialog {
-        title: "Install Windows",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("Install Windows", text, why)
 }
 
 pub fn restarted_unexpectedly(why: impl Into<String>) -> Dialog {
     let text = "The computer restarted unexpectedly or encountered an unexpected error. Windows installation cannot proceed. \
                 To install Windows, click \"OK\" to restart the computer, and then restart the installation.";
-    Dialog {
-        title: "Install Windows",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("Install Windows", text, why)
 }
 
 pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
@@ -118,40 +106,24 @@ pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
 /// Not a dialog of Windows: the stand-in lacks what the file asks for and won't pretend.
 pub fn not_modelled(why: impl Into<String>) -> Dialog {
     let text = "The answer file uses a setting that this stand-in can't carry out. Windows might.";
-    Dialog {
-        title: "winimg stand-in",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("winimg stand-in", text, why)
 }
 
 /// Not a dialog of Windows: a program of the installed system asked for something that the stand-in lacks.
 pub fn program_not_modelled(why: impl Into<String>) -> Dialog {
     let text = "A program asked for something that this stand-in can't carry out. Windows might.";
-    Dialog {
-        title: "winimg stand-in",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("winimg stand-in", text, why)
 }
 
 /// A page of the out-of-box experience.
 pub fn welcome_page(text: &str, why: impl Into<String>) -> Dialog {
-    Dialog {
-        title: "Windows Server",
-        text: text.to_owned(),
-        why: why.into(),
-    }
+    titled("Windows Server", text, why)
 }
 
 /// A bug check.
 pub fn stop_code(code: &str, why: impl Into<String>) -> Dialog {
     let text = format!("Your device ran into a problem and needs to restart.\n\nStop code: {code}");
-    Dialog {
-        title: ":(",
-        text,
-        why: why.into(),
-    }
+    titled(":(", text, why)
 }
 
 /// Settings of a pass that exist but can't be carried out.
@@ -161,9 +133,5 @@ pub fn not_applicable(path: &str, pass: &str, component: &str, why: impl Into<St
          the answer file cannot be applied. The error was detected while processing settings for component \
          [Microsoft-Windows-{component}]."
     );
-    Dialog {
-        title: "Install Windows",
-        text,
-        why: why.into(),
-    }
+    titled("Install Windows", text, why)
 }

@@ -77,10 +77,8 @@ pub fn new(_context: &mut Context<'_>, call: &Bound) -> Outcome {
     let text = call.text("Path");
     let path = PathBuf::from(&text);
     let wrong = |why: String| {
-        Refusal::new(
+        Refusal::argument(
             "New-VHD",
-            "InvalidParameter",
-            "InvalidArgument",
             format!("Failed to create the virtual hard disk.\n{why}"),
         )
     };

@@ -52,12 +52,7 @@ fn medium(call: &Bound) -> Result<Option<PathBuf>, Refusal> {
         let why = format!(
             "Failed to add device 'Virtual CD/DVD Disk'. The attachment '{text}' is not of a supported type: its name has to end in .iso."
         );
-        return Err(Refusal::new(
-            &call.cmdlet,
-            "InvalidParameter",
-            "InvalidArgument",
-            why,
-        ));
+        return Err(Refusal::argument(&call.cmdlet, why));
     }
     Ok(Some(path))
 }
@@ -87,12 +82,7 @@ pub fn add(context: &mut Context<'_>, call: &Bound) -> Outcome {
                 "Failed to add device 'Synthetic DVD Drive' to '{}': the location on the controller is not available.",
                 vm.name
             );
-            return Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidParameter",
-                "InvalidArgument",
-                text,
-            ));
+            return Err(Refusal::argument(&call.cmdlet, text));
         };
         let dvd = Dvd {
             number,

@@ -17,7 +17,7 @@ use crate::vhdx;
 const PAGE: u64 = 2 << 20;
 
 pub fn new(context: &mut Context<'_>, call: &Bound) -> Outcome {
-    let wrong = |text: String| Refusal::new("New-VM", "InvalidParameter", "InvalidArgument", text);
+    let wrong = |text: String| Refusal::argument("New-VM", text);
     if call.has("NewVHDPath")
         || call.has("SwitchName")
         || call.has("Version")

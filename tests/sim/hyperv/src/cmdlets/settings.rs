@@ -36,12 +36,7 @@ pub fn vm(context: &mut Context<'_>, call: &Bound) -> Outcome {
     let ids = context.vms(call, "Name")?;
     if call.flag("StaticMemory") && call.flag("DynamicMemory") {
         let text = "The parameters DynamicMemory and StaticMemory cannot be specified together.";
-        return Err(Refusal::new(
-            "Set-VM",
-            "InvalidParameter",
-            "InvalidArgument",
-            text,
-        ));
+        return Err(Refusal::argument("Set-VM", text));
     }
     for id in &ids {
         let only_off = [
@@ -97,12 +92,7 @@ fn processors(call: &Bound, count: u64) -> Result<u32, Refusal> {
         Ok(n) if (1..=64).contains(&n) => Ok(n),
         _ => {
             let text = format!("The number of processors is invalid: {count}.");
-            Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidParameter",
-                "InvalidArgument",
-                text,
-            ))
+            Err(Refusal::argument(&call.cmdlet, text))
         }
     }
 }
@@ -148,12 +138,7 @@ fn generation(
             "{} is not supported on generation {} virtual machines: '{}'.",
             call.cmdlet, vm.generation, vm.name
         );
-        Err(Refusal::new(
-            &call.cmdlet,
-            "InvalidParameter",
-            "InvalidArgument",
-            text,
-        ))
+        Err(Refusal::argument(&call.cmdlet, text))
     }
 }
 
@@ -240,12 +225,7 @@ fn devices(
         };
         if owner != id || !there {
             let text = "The boot order contains a device that is not part of the virtual machine.";
-            return Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidParameter",
-                "InvalidArgument",
-                text,
-            ));
+            return Err(Refusal::argument(&call.cmdlet, text));
         }
         all.push(device);
     }
@@ -270,12 +250,7 @@ pub fn bios(context: &mut Context<'_>, call: &Bound) -> Outcome {
                 "The startup order has to name each of {} once.",
                 whole.join(", ")
             );
-            return Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidParameter",
-                "InvalidArgument",
-                text,
-            ));
+            return Err(Refusal::argument(&call.cmdlet, text));
         }
     }
     Ok(Vec::new())
@@ -285,8 +260,7 @@ pub fn com_port(context: &mut Context<'_>, call: &Bound) -> Outcome {
     let ids = context.vms(call, "VMName")?;
     let (number, path) = (call.number("Number").unwrap_or(0), call.text("Path"));
     for id in &ids {
-        let wrong =
-            |text: String| Refusal::new(&call.cmdlet, "InvalidParameter", "InvalidArgument", text);
+        let wrong = |text: String| Refusal::argument(&call.cmdlet, text);
         if !(1..=2).contains(&number) {
             return Err(wrong(format!(
                 "The COM port number {number} is not valid. Specify 1 or 2."

@@ -78,27 +78,31 @@ fn shown(output: &str) -> String {
     text + "' execute_user_data_script userdatautils.py:93"
 }
 
+/// The exit code of a script, 0 unless it could be run.
+fn logged(c: Context<'_>, module: &str, what: &str, ran: Found<(u32, String)>) -> Found<u32> {
+    match ran {
+        Ok((code, output)) => {
+            let text = format!("User_data stdout:\n{}", shown(&output));
+            c.log.debug(module, &text);
+            Ok(code)
+        }
+        Err(Fault::NotModelled(why)) => Err(Fault::NotModelled(why)),
+        Err(fault) => {
+            let text = format!("An error occurred during {what} execution: '{fault:?}'");
+            c.log.warning(module, &text);
+            Ok(0)
+        }
+    }
+}
+
 fn run_script(c: Context<'_>, data: &[u8]) -> Found<Ended> {
     let module = "plugins.common.userdatautils";
     let Some(kind) = script::by_content(data) else {
         c.log.warning(module, "Unsupported user_data format");
         return Ok(DONE);
     };
-    let code = match script::run_data(c.p, kind, data) {
-        Ok((code, output)) => {
-            c.log
-                .debug(module, &format!("User_data stdout:\n{}", shown(&output)));
-            code
-        }
-        Err(Fault::NotModelled(why)) => return Err(Fault::NotModelled(why)),
-        Err(fault) => {
-            c.log.warning(
-                module,
-                &format!("An error occurred during user_data execution: '{fault:?}'"),
-            );
-            0
-        }
-    };
+    let ran = script::run_data(c.p, kind, data);
+    let code = logged(c, module, "user_data", ran)?;
     c.log.info(
         module,
         &format!("User_data script ended with return code: {code}"),
@@ -150,21 +154,7 @@ fn local_script(c: Context<'_>, path: &str) -> Found<u32> {
         );
         return Ok(0);
     };
-    let code = match script::run(c.p, kind, path) {
-        Ok((code, output)) => {
-            c.log
-                .debug(module, &format!("User_data stdout:\n{}", shown(&output)));
-            code
-        }
-        Err(Fault::NotModelled(why)) => return Err(Fault::NotModelled(why)),
-        Err(fault) => {
-            c.log.warning(
-                module,
-                &format!("An error occurred during file execution: '{fault:?}'"),
-            );
-            0
-        }
-    };
+    let code = logged(c, module, "file", script::run(c.p, kind, path))?;
     c.log.info(
         module,
         &format!("Script \"{path}\" ended with exit code: {code}"),
