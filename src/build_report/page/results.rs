@@ -1,9 +1,10 @@
 //! The results of a build: its artifacts, the next steps, and the findings.
 
-use super::super::{BuildReport, NextStep, ReportTrial, ReportedFinding};
+use super::super::{BuildReport, NextStep, ReportTrial};
 use crate::page::{
     escape_html, render_finding, render_headed_table, render_prose, render_text_block, wrap_tag,
 };
+use crate::verify::ReportedFinding;
 use winimg_base::event::FindingSeverity;
 use winimg_base::text::{count, format_size};
 
