@@ -13,7 +13,8 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::{Accel, HostInspection, HostRequirements, HypervisorKind, screen::ocr};
 use winimg_supply::fetch::broken_proxies;
 
-use super::{CommandContext, host, hypervisor, inputs, print, print_json, recipe};
+use super::recipe::{self, RecipePurpose};
+use super::{CommandContext, host, hypervisor, inputs, print, print_json};
 
 pub fn run(args: &cli::DoctorArgs, context: &CommandContext) -> Result<()> {
     let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
@@ -221,7 +222,7 @@ fn collect_needs(path: &Path, context: &CommandContext) -> Result<(RecipeNeeds, 
     let opened = recipe::open(
         &asked,
         &LockFileArgs::default(),
-        recipe::RecipePurpose::Explain,
+        RecipePurpose::Explain,
         context,
     )?;
     let recipe = &opened.recipe;
