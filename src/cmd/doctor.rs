@@ -11,7 +11,7 @@ use crate::doctor::{
 use crate::export::estimate;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::{Accel, HostInspection, HostRequirements, HypervisorKind, screen::ocr};
-use winimg_supply::fetch::broken_proxies;
+use winimg_supply::fetch::find_unusable_proxies;
 
 use super::recipe::{self, RecipePurpose};
 use super::{CommandContext, host, hypervisor, inputs, print, print_json};
@@ -98,7 +98,7 @@ fn collect_facts(
         })
         .collect();
     let unread = context.host.proxies.find_invalid_exceptions(&variable);
-    let broken = broken_proxies(&variable).into_iter().chain(unread);
+    let broken = find_unusable_proxies(&variable).into_iter().chain(unread);
     DoctorFacts {
         machines: (platform.spec().inspect_host)(&HostInspection {
             system: &system,
