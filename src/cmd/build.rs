@@ -186,7 +186,7 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
     let look = RecipePurpose::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
-    let configured = context.host.said.builder_id.as_deref();
+    let configured = context.host.config.builder_id.as_deref();
     let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
     let signing = signers::collect_options(&args.sign, context);
     let signers = Signers::open(&signing, &context.cancel)?;

@@ -60,7 +60,7 @@ fn collect_configuration(host: &host::HostConfiguration) -> DoctorConfiguration 
             .map(|file| file.display().to_string())
             .collect(),
         settings: host
-            .said
+            .config
             .settings
             .iter()
             .map(|setting| DoctorSetting {
