@@ -67,7 +67,7 @@ pub struct ExportedArtifact {
     /// VMDK's extent.
     pub disk: Option<String>,
     /// Descriptions of the checks made after writing.
-    pub checked: Vec<String>,
+    pub checked: Vec<&'static str>,
 }
 
 impl From<&ExportedArtifact> for event::FinishedArtifact {
