@@ -44,7 +44,7 @@ pub fn manifest() -> BuildManifest {
         bytes: 1_049_088,
         sha256: Digest::sha256_of(b"vhd"),
         disk: None,
-        checked: vec!["size".into(), "footer".into()],
+        checked: vec!["size", "footer"],
     };
     BuildManifest {
         schema: ManifestSchema::V1,

@@ -2,9 +2,10 @@
 
 use winimg::build_report::{
     BuildReport, BuildState, NextStep, ReportInput, ReportScreen, ReportStep, ReportStepEnd,
-    ReportTrial, ReportedFinding, Timeline, TimelineRow, TimelineRowKind, render_page,
+    ReportTrial, Timeline, TimelineRow, TimelineRowKind, render_page,
 };
 use winimg::engine::evidence::{ErrorRecord, FailureRecord};
+use winimg::verify::ReportedFinding;
 use winimg_base::event::{FindingSeverity, InputProof, ProblemDetails};
 
 const HOSTILE: &str =

@@ -19,7 +19,7 @@ mod template;
 
 use winimg_base::text::SourceText;
 
-pub use bootstrap::render_bootstrap_files as bootstrap_files;
+pub use bootstrap::render_bootstrap_files;
 pub use contract::{check_contract, is_staged};
 pub use disc::{AnswerDisc, FILE_NAME, build_disc, check as check_disc};
 pub use facts::AnswerFacts;

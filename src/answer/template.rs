@@ -128,8 +128,8 @@ mod tests {
         let text = "schema = 1\nname = \"a\"\n[media]\nimage = \"datacenter-core\"\n\
                     [media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n";
         std::fs::write(&path, text).expect("the recipe");
-        let (read, said) = recipe::read(&path, &recipe::ReadOptions::default());
-        let read = read.unwrap_or_else(|| panic!("{}", said.render(false)));
+        let (read, diagnostics) = recipe::read(&path, &recipe::ReadOptions::default());
+        let read = read.unwrap_or_else(|| panic!("{}", diagnostics.render(false)));
         let command = |line: &str| {
             format!("<SynchronousCommand><CommandLine>{line}</CommandLine></SynchronousCommand>")
         };

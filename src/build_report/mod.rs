@@ -25,8 +25,7 @@ use crate::usage::DiskUsage;
 pub use next_steps::NextStep;
 pub use page::render_page;
 pub use timeline::{
-    LayerHistory, ReportedFinding, ResumedLayer, Timeline, TimelineLayer, TimelineRow,
-    TimelineRowKind,
+    LayerHistory, ResumedLayer, Timeline, TimelineLayer, TimelineRow, TimelineRowKind,
 };
 
 /// File name of the report in the output folder.

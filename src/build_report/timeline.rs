@@ -5,9 +5,10 @@
 use jiff::Timestamp;
 
 use winimg_base::error::Kind;
-use winimg_base::event::{Event, FindingSeverity, Phase, ProblemDetails};
+use winimg_base::event::{Event, Phase, ProblemDetails};
 
 use super::{BuildState, ReportInput, ReportStep, ReportStepEnd};
+use crate::verify::ReportedFinding;
 
 /// Maximum number of rows; older ones are dropped.
 const MAX_ROWS: usize = 600;
@@ -89,14 +90,6 @@ pub struct TimelineLayer {
     pub after: String,
     pub key: String,
     pub bytes: u64,
-}
-
-/// A failed check, or one that needs a running Windows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportedFinding {
-    pub severity: FindingSeverity,
-    pub details: ProblemDetails,
-    pub step: Option<String>,
 }
 
 impl Timeline {

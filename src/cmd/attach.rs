@@ -81,7 +81,7 @@ fn run_line(
     let after = shell.enter(
         line,
         &mut |ask, output| running.ask(&ask, output, &mut check_interrupts),
-        &mut |said| match said {
+        &mut |message| match message {
             ShellMessage::Output(text) if is_terminal => {
                 printed = super::print_as_is(&sanitize_output(text))
             }

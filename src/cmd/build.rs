@@ -39,9 +39,10 @@ pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
     let ready = prepare(args, context)?;
     let (opened, store, hypervisor) = (&ready.opened, &ready.store, ready.hypervisor.as_ref());
     let (output, name) = (&ready.output, &opened.recipe.name.value);
-    let (said, cancel) = (context.sink.as_ref(), &context.cancel);
+    let cancel = &context.cancel;
     // Nothing is written before this; from here on the directory is exclusively ours.
-    let mut scratch = ScratchDirs::create(output, hypervisor, store, said, cancel)?;
+    let mut scratch =
+        ScratchDirs::create(output, hypervisor, store, context.sink.as_ref(), cancel)?;
     let events = open_events(output, args)?;
     let console = BuildConsole::open(scratch.run(), name, output)?;
     let sink: Arc<dyn Sink> = Arc::new(SinkGroup(vec![
@@ -186,7 +187,7 @@ fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup
     let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
     let look = RecipePurpose::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
-    let configured = context.host.said.builder_id.as_deref();
+    let configured = context.host.config.builder_id.as_deref();
     let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
     let signing = signers::collect_options(&args.sign, context);
     let signers = Signers::open(&signing, &context.cancel)?;

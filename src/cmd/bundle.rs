@@ -8,16 +8,12 @@ use winimg_supply::bundle::{self, BundleContents};
 use winimg_supply::store::{ExpectedBytes, ProgressWatch, Store, StoredBlob};
 
 use super::inputs::{self, VerifiedInput};
-use super::{CommandContext, print, recipe, source};
+use super::recipe::{self, RecipePurpose};
+use super::{CommandContext, print, source};
 
 pub fn run(args: &cli::BundleArgs, context: &CommandContext) -> Result<()> {
     source::require_file(&args.recipe, "bundle")?;
-    let opened = recipe::open(
-        &args.recipe,
-        &args.lock,
-        recipe::RecipePurpose::Fetch,
-        context,
-    )?;
+    let opened = recipe::open(&args.recipe, &args.lock, RecipePurpose::Fetch, context)?;
     let path = &args.recipe.recipe;
     if opened.bundled {
         return Err(Error::new(Kind::Recipe, "this is already a bundle").at(path.display()));

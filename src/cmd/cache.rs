@@ -19,7 +19,8 @@ use winimg_supply::store::{
     format_span, sum_sizes,
 };
 
-use super::{CommandContext, hypervisor, open_store, print, print_json, recipe};
+use super::recipe::{self, RecipePurpose};
+use super::{CommandContext, hypervisor, open_store, print, print_json};
 use crate::report::render_table;
 
 /// Maximum size of a container image's manifest, in bytes.
@@ -48,12 +49,7 @@ fn list(args: &cli::CacheLsArgs, context: &CommandContext) -> Result<()> {
 }
 
 fn explain(args: &cli::CacheExplainArgs, context: &CommandContext) -> Result<()> {
-    let opened = recipe::open(
-        &args.recipe,
-        &args.lock,
-        recipe::RecipePurpose::Explain,
-        context,
-    )?;
+    let opened = recipe::open(&args.recipe, &args.lock, RecipePurpose::Explain, context)?;
     let store = open_store(context)?;
     let forecast = compute_forecast(
         &opened.recipe,

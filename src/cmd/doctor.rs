@@ -11,9 +11,10 @@ use crate::doctor::{
 use crate::export::estimate;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::{Accel, HostInspection, HostRequirements, HypervisorKind, screen::ocr};
-use winimg_supply::fetch::broken_proxies;
+use winimg_supply::fetch::find_unusable_proxies;
 
-use super::{CommandContext, host, hypervisor, inputs, print, print_json, recipe};
+use super::recipe::{self, RecipePurpose};
+use super::{CommandContext, host, hypervisor, inputs, print, print_json};
 
 pub fn run(args: &cli::DoctorArgs, context: &CommandContext) -> Result<()> {
     let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
@@ -59,7 +60,7 @@ fn collect_configuration(host: &host::HostConfiguration) -> DoctorConfiguration 
             .map(|file| file.display().to_string())
             .collect(),
         settings: host
-            .said
+            .config
             .settings
             .iter()
             .map(|setting| DoctorSetting {
@@ -97,7 +98,7 @@ fn collect_facts(
         })
         .collect();
     let unread = context.host.proxies.find_invalid_exceptions(&variable);
-    let broken = broken_proxies(&variable).into_iter().chain(unread);
+    let broken = find_unusable_proxies(&variable).into_iter().chain(unread);
     DoctorFacts {
         machines: (platform.spec().inspect_host)(&HostInspection {
             system: &system,
@@ -221,7 +222,7 @@ fn collect_needs(path: &Path, context: &CommandContext) -> Result<(RecipeNeeds, 
     let opened = recipe::open(
         &asked,
         &LockFileArgs::default(),
-        recipe::RecipePurpose::Explain,
+        RecipePurpose::Explain,
         context,
     )?;
     let recipe = &opened.recipe;

@@ -7,8 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::verify;
-use winimg_base::event::{FindingSeverity, FinishedArtifact, ProblemDetails};
+use crate::verify::{ReportedFinding, VerifyReport};
+use winimg_base::event::FinishedArtifact;
 use winimg_trust::Signer;
 
 /// `winimg lock`
@@ -147,18 +147,7 @@ pub struct VerifiedFile {
     /// Number of checks that passed.
     pub hold: usize,
     /// Findings of the other checks, most severe first.
-    pub findings: Vec<FileFinding>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileFinding {
-    /// `error`, `warning` or `unknown`.
-    pub severity: FindingSeverity,
-    #[serde(flatten)]
-    pub details: ProblemDetails,
-    /// The step that requires it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
+    pub findings: Vec<ReportedFinding>,
 }
 
 /// `winimg build`
@@ -178,20 +167,12 @@ pub struct BuildResult {
 }
 
 impl VerifiedFile {
-    pub fn from_report(file: &str, report: &verify::VerifyReport) -> Self {
+    pub fn from_report(file: &str, report: &VerifyReport) -> Self {
         Self {
             file: file.to_owned(),
             checks: report.count_checks(),
             hold: report.passed,
-            findings: report
-                .findings
-                .iter()
-                .map(|finding| FileFinding {
-                    severity: finding.severity,
-                    details: finding.to_details(),
-                    step: finding.step.clone().map(|(step, _)| step),
-                })
-                .collect(),
+            findings: report.findings.iter().map(ReportedFinding::from).collect(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::phase;
 use crate::export::{self, ExportJob, GuestFacts};
 use crate::record::manifest::{BuildManifest, ExportSettings};
 use crate::record::writer;
-use crate::verify::{InspectedImage as Installed, read_installed};
+use crate::verify::{InspectedImage, read_installed};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_base::io;
@@ -346,7 +346,7 @@ fn read_guest(manifest: &BuildManifest) -> Result<GuestFacts> {
 /// Reads the Windows release from the image's registry.
 fn inspect_guest(image: &Path, context: &CommandContext) -> Result<GuestFacts> {
     let (disk, _work) = open_disk(image, context).map_err(|e| to_disk_fault(e, image))?;
-    let windows = Installed::open(disk.as_ref()).map_err(|error| {
+    let windows = InspectedImage::open(disk.as_ref()).map_err(|error| {
         Error::new(Kind::Export, error.fact().to_owned())
             .at(image.display())
             .lines(error.problem().lines.clone())

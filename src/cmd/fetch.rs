@@ -9,15 +9,11 @@ use winimg_base::text::redact;
 use winimg_recipe::{FileAddress, InputId, InputSource, Recipe};
 
 use super::inputs::{self, VerifiedInput};
-use super::{CommandContext, documents, print, print_json, recipe, shared_cache};
+use super::recipe::{self, RecipePurpose};
+use super::{CommandContext, documents, print, print_json, shared_cache};
 
 pub fn run(args: &cli::FetchArgs, context: &CommandContext) -> Result<()> {
-    let opened = recipe::open(
-        &args.recipe,
-        &args.lock,
-        recipe::RecipePurpose::Fetch,
-        context,
-    )?;
+    let opened = recipe::open(&args.recipe, &args.lock, RecipePurpose::Fetch, context)?;
     let store = super::open_store(context)?;
     opened.record_lock(&store)?;
     opened.check_age(&store, None, args.allow_rollback, context)?;

@@ -26,7 +26,7 @@ const NONE: &str = "none";
 pub struct HostConfiguration {
     /// Files that were read; later ones override earlier ones.
     pub files: Vec<PathBuf>,
-    pub said: HostConfig,
+    pub config: HostConfig,
     pub proxies: Proxies,
     /// Folder of the user's configuration file, which need not exist.
     pub own: Option<PathBuf>,
@@ -82,16 +82,16 @@ pub fn load_configuration(cli: &Cli, context: &CommandContext) -> Result<HostCon
         files.push(path);
         texts.push(file);
     }
-    let (said, found) = host_config::read(texts);
+    let (config, found) = host_config::read(texts);
     diagnostics.0.extend(found.0);
-    let said = recipe::report(said, diagnostics, context)?;
+    let config = recipe::report(config, diagnostics, context)?;
     let proxies = Proxies {
-        https: said.proxy.https.clone(),
-        http: said.proxy.http.clone(),
-        all: said.proxy.all.clone(),
-        except: said.proxy.except.clone(),
-        near: said.proxy.near.clone(),
-        credentials: said
+        https: config.proxy.https.clone(),
+        http: config.proxy.http.clone(),
+        all: config.proxy.all.clone(),
+        except: config.proxy.except.clone(),
+        near: config.proxy.near.clone(),
+        credentials: config
             .proxy
             .credentials
             .as_deref()
@@ -102,7 +102,7 @@ pub fn load_configuration(cli: &Cli, context: &CommandContext) -> Result<HostCon
     context.recording.hide(password.cloned());
     Ok(HostConfiguration {
         files,
-        said,
+        config,
         proxies,
         own,
         sigstore_root,

@@ -21,7 +21,7 @@ pub type FindHypervisor = fn(&str) -> Option<ExternalHypervisor>;
 
 /// Returns the hypervisor's name from the command line or this host's configuration.
 fn name<'a>(args: &'a HypervisorArgs, context: &'a CommandContext) -> &'a str {
-    let configured = context.host.said.hypervisor.as_deref();
+    let configured = context.host.config.hypervisor.as_deref();
     args.hypervisor
         .as_deref()
         .or(configured)
@@ -32,7 +32,7 @@ fn name<'a>(args: &'a HypervisorArgs, context: &'a CommandContext) -> &'a str {
 pub fn choose_accel(given: Option<AccelArg>, context: &CommandContext) -> Accel {
     given
         .or_else(|| {
-            let word = context.host.said.accel?;
+            let word = context.host.config.accel?;
             AccelArg::from_str(word, false).ok()
         })
         .unwrap_or(AccelArg::Auto)

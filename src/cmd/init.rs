@@ -36,8 +36,8 @@ pub fn run(args: &cli::InitArgs, context: &CommandContext) -> Result<()> {
 
 fn start(what: &Path, file: Option<&Path>, context: &CommandContext) -> Result<(PathBuf, String)> {
     let recipes = builtin_recipes::list_recipes();
-    let said = what.to_str().unwrap_or_default();
-    let known = recipes.iter().find(|name| *name == said);
+    let asked = what.to_str().unwrap_or_default();
+    let known = recipes.iter().find(|name| *name == asked);
     match (known, file) {
         (Some(recipe), None) => {
             let path = PathBuf::from(format!("my-{recipe}.toml"));
@@ -45,7 +45,7 @@ fn start(what: &Path, file: Option<&Path>, context: &CommandContext) -> Result<(
             Ok((path, text))
         }
         (Some(recipe), Some(file)) => Ok((file.into(), render_recipe(recipe, file, context)?)),
-        (None, None) if said.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
+        (None, None) if asked.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
         (None, _) => Err(Error::new(
             Kind::Recipe,
             format!("there is no recipe {}", what.display()),
@@ -73,11 +73,11 @@ fn render_required(recipe: &str, path: &Path, context: &CommandContext) -> Resul
         vars: vec![("iso_url".into(), "https://example.com/windows.iso".into())],
         ..ReadOptions::default()
     };
-    let (read, said) = winimg_recipe::read(&found, &options);
+    let (read, diagnostics) = winimg_recipe::read(&found, &options);
     let Some(read) = read else {
         // WINIMG_RECIPES may name a folder with a different recipe of that name.
         let fact = format!("cannot read the recipe {}", found.display());
-        return Err(Error::new(Kind::Failed, fact).lines(said.render(false).lines()));
+        return Err(Error::new(Kind::Failed, fact).lines(diagnostics.render(false).lines()));
     };
     let variables = read.undecided.iter().filter_map(|one| match one {
         UndecidedValue::Proof(missing) => missing.variable.as_ref(),

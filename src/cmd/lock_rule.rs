@@ -24,7 +24,7 @@ const MAX_SIGNATURE_SIZE: u64 = 1 << 20;
 
 /// Combines the rules of this host and of the recipe.
 pub fn merge_rules(recipe: &Recipe, context: &CommandContext) -> LockPolicy {
-    context.host.said.lock.merge(&recipe.lock)
+    context.host.config.lock.merge(&recipe.lock)
 }
 
 /// Checks the lock by the rules and returns its signers; none if the rules require no signature.

@@ -253,12 +253,12 @@ fn unsupported_error(command: &str) -> Error {
 impl CommandContext {
     /// Returns the cache folder.
     pub fn cache_folder(&self) -> Result<PathBuf> {
-        Store::default_folder(self.host.said.cache.dir.as_deref())
+        Store::default_folder(self.host.config.cache.dir.as_deref())
     }
 
     /// Returns this host's mirrors, which take precedence, and the recipe's.
     pub fn mirrors(&self, recipe: &Recipe) -> Mirrors {
-        self.host.said.mirrors.merge(&recipe.mirrors)
+        self.host.config.mirrors.merge(&recipe.mirrors)
     }
 
     pub fn fetch_options(&self, offline: bool, recipe: &Recipe) -> FetchOptions {

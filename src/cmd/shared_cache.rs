@@ -45,7 +45,7 @@ pub fn open_for_layers(
             .map(str::trim)
             .filter(|text| !text.is_empty()),
     );
-    let configured = &context.host.said.cache;
+    let configured = &context.host.config.cache;
     if texts.is_empty() {
         texts.extend(configured.keys.iter().map(String::as_str));
     }
@@ -89,7 +89,7 @@ fn find_address(
             .map(Some)
             .map_err(|e| e.or_at("--cache-remote"));
     }
-    match &context.host.said.cache.remote {
+    match &context.host.config.cache.remote {
         Some(text) => CacheAddress::parse(&text.value)
             .map(Some)
             .map_err(|e| e.or_place(&text.place)),
@@ -103,7 +103,7 @@ fn open_remote(
     push: Option<PushSettings>,
     context: &CommandContext,
 ) -> Result<Option<Arc<SharedCacheClient>>> {
-    let configured = &context.host.said.cache;
+    let configured = &context.host.config.cache;
     let registry_config = RegistryConfig {
         file: configured.credentials.clone(),
         token_host: configured.token_host.clone(),

@@ -29,7 +29,7 @@ pub fn collect_options(args: &cli::SigningArgs, context: &CommandContext) -> Sig
     if !given.files.is_empty() || given.environment.is_some() || given.command.is_some() {
         return given;
     }
-    let configured = &context.host.said.sign;
+    let configured = &context.host.config.sign;
     SignOptions {
         files: configured.keys.clone(),
         command: configured.command.clone(),

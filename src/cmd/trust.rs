@@ -42,7 +42,7 @@ pub fn update(args: &cli::TrustUpdateArgs, context: &CommandContext) -> Result<(
     let store = super::open_store(context)?;
     let options = FetchOptions {
         proxies: context.host.proxies.clone(),
-        mirrors: context.host.said.mirrors.clone(),
+        mirrors: context.host.config.mirrors.clone(),
         ..FetchOptions::default()
     };
     let documents = Documents::new(&store, &context.sink, &context.cancel, &options);

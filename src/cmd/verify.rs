@@ -131,7 +131,7 @@ fn read_with_lock(
     context: &CommandContext,
 ) -> Result<(Vec<NamedReport>, Option<BuildManifest>)> {
     let (mut reports, manifest) = read(path, key, context)?;
-    let rule = &context.host.said.lock;
+    let rule = &context.host.config.lock;
     let report = manifest
         .as_ref()
         .and_then(|m| lock_rule::check_manifest(rule, m));

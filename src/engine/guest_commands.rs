@@ -38,7 +38,7 @@ pub fn collect_commands(recipe: &Recipe, platform: HypervisorKind) -> Result<Gue
     Ok(GuestCommands {
         setup: answer::list_commands(&template, recipe)?,
         files: if answer::is_staged(&template, recipe)? {
-            answer::bootstrap_files(drivers)?
+            answer::render_bootstrap_files(drivers)?
         } else {
             Vec::new()
         },

@@ -9,8 +9,8 @@ use winimg_machine::guest::{Guest, GuestCommand};
 /// Reads `ImageState` in `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`. Empty if it
 /// does not exist.
 pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
-    let said = run_query(guest, &ask_image_state(slowness))?;
-    Ok(said
+    let output = run_query(guest, &ask_image_state(slowness))?;
+    Ok(output
         .split_whitespace()
         .find(|word| word.starts_with("IMAGE_STATE_"))
         .unwrap_or_default()
@@ -41,10 +41,10 @@ impl SetupStatus {
         self == ended
     }
 
-    fn parse(said: &str) -> Self {
+    fn parse(output: &str) -> Self {
         Self {
-            in_progress: parse_dword(said, "SystemSetupInProgress"),
-            kind: parse_dword(said, "SetupType"),
+            in_progress: parse_dword(output, "SystemSetupInProgress"),
+            kind: parse_dword(output, "SetupType"),
         }
     }
 }
@@ -95,9 +95,9 @@ fn query(arguments: &[&str], slowness: u32) -> GuestCommand {
 }
 
 fn run_query(guest: &mut dyn Guest, command: &GuestCommand) -> Result<String> {
-    let mut said = Vec::new();
-    guest.run(command, &mut |bytes| said.extend_from_slice(bytes))?;
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    let mut output = Vec::new();
+    guest.run(command, &mut |bytes| output.extend_from_slice(bytes))?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn setup_has_ended_when_both_numbers_are_0() {
-        let said = |in_progress: &str, kind: &str| {
+        let output = |in_progress: &str, kind: &str| {
             format!(
                 "\r\nHKEY_LOCAL_MACHINE\\SYSTEM\\Setup\r\n    SystemSetupInProgress    {in_progress}\r\n    \
                  SetupType    {kind}\r\n    CmdLine    REG_SZ    \r\n    OOBEInProgress    REG_DWORD    0x1\r\n\r\n\
@@ -145,7 +145,7 @@ mod tests {
                 "no SystemSetupInProgress, SetupType = 0",
             ),
         ] {
-            let setup = SetupStatus::parse(&said(in_progress, kind));
+            let setup = SetupStatus::parse(&output(in_progress, kind));
             assert_eq!(
                 (setup.has_ended(), setup.to_string().as_str()),
                 (ended, shown)

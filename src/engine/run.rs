@@ -101,8 +101,8 @@ impl StepRunner<'_> {
         };
         let deadline = guest.now() + DISC_TIMEOUT * self.slowness;
         loop {
-            let mut said = Vec::new();
-            match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
+            let mut output = Vec::new();
+            match guest.run(&command, &mut |bytes| output.extend_from_slice(bytes))? {
                 GuestExit::Code(0) => return Ok(()),
                 // After servicing, Windows may restart on its own at any time.
                 GuestExit::GuestGone if guest.now() <= deadline => {
@@ -115,7 +115,7 @@ impl StepRunner<'_> {
                     )
                     .at(self.payload.display())
                     .found(format!("{exit:?}"))
-                    .lines(String::from_utf8_lossy(&said).lines()));
+                    .lines(String::from_utf8_lossy(&output).lines()));
                 }
                 _ => self.cancel.sleep(Duration::from_millis(500))?,
             }

@@ -33,7 +33,7 @@ pub(super) fn wait_until_sealed(
             return Ok(());
         }
         let silent = match guest.get(SEAL_FAILED, LOG_LIMIT) {
-            Ok(Some(said)) => return Err(report_failure(guest, &said, slowness, log)),
+            Ok(Some(output)) => return Err(report_failure(guest, &output, slowness, log)),
             Ok(None) => None,
             Err(error) => Some(error),
         };
@@ -53,13 +53,13 @@ pub(super) fn wait_until_sealed(
     }
 }
 
-/// Returns the error for a task that failed. `said`: its log.
-fn report_failure(guest: &mut dyn Guest, said: &[u8], slowness: u32, log: &mut StepLog) -> Error {
-    let said = String::from_utf8_lossy(said);
-    if let Err(error) = log.write_output(&said) {
+/// Returns the error for a task that failed. `output`: its log.
+fn report_failure(guest: &mut dyn Guest, output: &[u8], slowness: u32, log: &mut StepLog) -> Error {
+    let output = String::from_utf8_lossy(output);
+    if let Err(error) = log.write_output(&output) {
         return error;
     }
-    let stage = find_stage(&said);
+    let stage = find_stage(&output);
     if stage == "sysprep" {
         report_sysprep(guest, slowness).unwrap_or_else(|error| error)
     } else {
@@ -108,18 +108,18 @@ fn report_timeout(
     )
     .expected("a power-off by the task that seals it")
     .cure("see the saved screenshots and sysprep's logs, or give `generalize` a longer `timeout`");
-    let said = match silent {
+    let output = match silent {
         Some(silent) => Err(silent),
         None => guest.get(SEAL_LOG, LOG_LIMIT),
     };
-    match said {
-        Ok(said) => {
-            let said = said.unwrap_or_default();
-            let said = String::from_utf8_lossy(&said);
-            if let Err(error) = log.write_output(&said) {
+    match output {
+        Ok(output) => {
+            let output = output.unwrap_or_default();
+            let output = String::from_utf8_lossy(&output);
+            if let Err(error) = log.write_output(&output) {
                 return error;
             }
-            let error = error.found(format!("it is still in stage `{}`", find_stage(&said)));
+            let error = error.found(format!("it is still in stage `{}`", find_stage(&output)));
             log.explain(error, SEAL_SCRIPT)
         }
         Err(silent) => error.found(format!(

@@ -232,10 +232,10 @@ fn split_words(line: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
-    /// A build that answers from a list, and all that was said.
+    /// A build that answers from a list, and all that was shown.
     fn session(lines: &[&str], mut replies: Vec<ConsoleReply>) -> (String, GuestShell) {
         let mut shell = GuestShell::default();
-        let mut said = String::new();
+        let mut shown = String::new();
         replies.reverse();
         for line in lines {
             let mut asked = String::new();
@@ -254,9 +254,9 @@ mod tests {
                 },
             );
             let after = after.expect("no error");
-            said += &format!("{prompt}{line}\n{asked}{words}  {after:?}\n");
+            shown += &format!("{prompt}{line}\n{asked}{words}  {after:?}\n");
         }
-        (said, shell)
+        (shown, shell)
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             folder: r"C:\".into(),
             note: Some("the guest restarted meanwhile".into()),
         };
-        let (said, shell) = session(
+        let (shown, shell) = session(
             &[
                 "cd k",
                 "dir \"x",
@@ -297,7 +297,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            said,
+            shown,
             r#"C:\>cd k
   asks {"ask":"run","line":"cd k","folder":"C:\\"}
   | of the guest

@@ -149,7 +149,7 @@ impl Exporter for AmiExporter<'_> {
             bytes: file.bytes,
             sha256: file.sha256,
             disk: Some(self.disk.0.clone()),
-            checked: vec!["request read back".into()],
+            checked: vec!["request read back"],
         })
     }
 }

@@ -103,7 +103,7 @@ impl StagedArchive {
             bytes: written.bytes,
             sha256: written.sha256.clone(),
             disk: Some(disk),
-            checked: vec!["size".into(), "digest".into()],
+            checked: vec!["size", "digest"],
         })
     }
 }

@@ -115,14 +115,13 @@ impl<F: BlockFormat> Exporter for BlockExporter<'_, F> {
         let bytes = file.check_front(self.format.build_front(&file.layout), end)?;
         let disk = F::open(&file.temporary)?;
         check::check_content(&file.name, &disk, totals, self.job.count_threads(), cancel)?;
-        let checked = [&["size"], F::CHECKED, &[check::CONTENT]].concat();
         Ok(ExportedArtifact {
             kind: self.output.name(),
             file: file.name.clone(),
             bytes,
             sha256: file.digest()?,
             disk: None,
-            checked: checked.into_iter().map(String::from).collect(),
+            checked: [&["size"], F::CHECKED, &[check::CONTENT]].concat(),
         })
     }
 }

@@ -131,18 +131,18 @@ impl Exporter for FlatExporter<'_> {
     }
 
     fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
-        let mut checked = vec!["size".to_string()];
+        let mut checked = vec!["size"];
         let disk = if self.has_footer() {
             let (disk, footer) = vhd::open(&self.temporary)?;
             let content = totals.flat.clone().map(|h| self.build_footer(&h.finish()));
             check::require_equal(&self.name, "footer", content.as_ref(), Some(&footer))?;
-            checked.push("footer".into());
+            checked.push("footer");
             disk
         } else {
             RawDisk::open(&self.temporary)?
         };
         check::check_content(&self.name, &disk, totals, self.job.count_threads(), cancel)?;
-        checked.push(check::CONTENT.into());
+        checked.push(check::CONTENT);
         let digest = self.digest.get().cloned();
         Ok(ExportedArtifact {
             kind: self.format.name(),

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-
 use super::{CHUNK, find_spec};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -57,7 +55,7 @@ pub struct GuestFacts {
 }
 
 /// A finished file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedArtifact {
     /// The format's key in a recipe's `[outputs]`, or `vmdk_descriptor`.
     pub kind: &'static str,
@@ -67,10 +65,9 @@ pub struct ExportedArtifact {
     pub sha256: Digest,
     /// The disk that this file refers to, relative to the directory: an AMI's raw or VHD, a flat
     /// VMDK's extent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Descriptions of the checks made after writing.
-    pub checked: Vec<String>,
+    pub checked: Vec<&'static str>,
 }
 
 impl From<&ExportedArtifact> for event::FinishedArtifact {

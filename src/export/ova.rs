@@ -219,15 +219,13 @@ impl Exporter for OvaExporter<'_> {
             bytes: file.bytes,
             sha256: file.sha256,
             disk: None,
-            checked: [
+            checked: vec![
                 "members and their order",
                 "manifest digests",
                 "descriptor sizes",
                 "VMDK markers, end-of-stream last",
                 check::CONTENT,
-            ]
-            .map(String::from)
-            .to_vec(),
+            ],
         })
     }
 }

@@ -69,7 +69,7 @@ impl Exporter for Qcow2Exporter<'_> {
             bytes: file.bytes,
             sha256: file.sha256,
             disk: None,
-            checked: vec!["content compared with the source by qemu-img compare".into()],
+            checked: vec!["content compared with the source by qemu-img compare"],
         })
     }
 }

@@ -180,7 +180,7 @@ fn render_failure(row: &MatrixRow) -> Option<String> {
         render_prose(&problem.message)
     );
     Some(page::render_finding(
-        "error",
+        FindingSeverity::Error,
         &headline,
         &parts,
         &problem.lines,

@@ -11,6 +11,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use winimg_base::event::FindingSeverity;
 use winimg_base::io;
 
 pub use text::{encode_link, escape_html, format_clock, format_second, render_prose, to_sentence};
@@ -137,10 +138,18 @@ pub fn render_headed_table(class: &str, columns: &[&str], rows: &str) -> String 
     render_table(class, &format!("<tr class=\"head\">{names}</tr>\n{rows}"))
 }
 
-/// Renders a failed check: `class` is `error`, `warning` or `unknown`, `headline` is HTML, each
-/// part a name and a value.
+/// Returns the first word of a finding's headline.
+pub fn severity_word(severity: FindingSeverity) -> &'static str {
+    match severity {
+        FindingSeverity::Error => "Error",
+        FindingSeverity::Warning => "Warning",
+        FindingSeverity::Unknown => "Unknown",
+    }
+}
+
+/// Renders a failed check: `headline` is HTML, each part a name and a value.
 pub fn render_finding(
-    class: &str,
+    severity: FindingSeverity,
     headline: &str,
     parts: &[(String, String)],
     lines: &[String],
@@ -151,7 +160,8 @@ pub fn render_finding(
         render_text_block(&lines.join("\n"))
     };
     format!(
-        "<div class=\"cause {class}\">\n<p><strong>{headline}</strong></p>\n{}{lines}</div>\n",
+        "<div class=\"cause {}\">\n<p><strong>{headline}</strong></p>\n{}{lines}</div>\n",
+        severity.name(),
         render_definitions(parts),
     )
 }

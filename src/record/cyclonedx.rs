@@ -149,7 +149,7 @@ fn describe_file(file: &SbomFile) -> Value {
 
 fn describe_licenses(license: &SpdxLicense) -> Value {
     match license {
-        SpdxLicense::Unsaid => Value::Null,
+        SpdxLicense::Missing => Value::Null,
         SpdxLicense::Expression { text, .. } => json!([{ "expression": text }]),
         SpdxLicense::Words(words) => json!([{ "license": { "name": words } }]),
     }

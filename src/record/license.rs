@@ -10,7 +10,7 @@ use super::compute_uuid;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpdxLicense {
     /// The recipe has none.
-    Unsaid,
+    Missing,
     /// An expression; `own` are the `LicenseRef-…` in it, which SPDX documents have to explain.
     Expression { text: String, own: Vec<String> },
     /// Text that is not an expression.
@@ -24,9 +24,9 @@ const MODE: ParseMode = ParseMode {
 };
 
 impl SpdxLicense {
-    pub fn parse(said: Option<&str>) -> Self {
-        let Some(text) = said.map(str::trim).filter(|t| !t.is_empty()) else {
-            return Self::Unsaid;
+    pub fn parse(text: Option<&str>) -> Self {
+        let Some(text) = text.map(str::trim).filter(|t| !t.is_empty()) else {
+            return Self::Missing;
         };
         let Ok(expression) = Expression::parse_mode(text, MODE) else {
             return Self::Words(text.into());
@@ -51,7 +51,7 @@ impl SpdxLicense {
     /// Returns the value of SPDX's `licenseDeclared`.
     pub fn to_declared(&self) -> String {
         match self {
-            Self::Unsaid => "NOASSERTION".into(),
+            Self::Missing => "NOASSERTION".into(),
             Self::Expression { text, .. } => text.clone(),
             Self::Words(words) => format!("LicenseRef-{}", compute_uuid(words)),
         }
@@ -60,7 +60,7 @@ impl SpdxLicense {
     /// Returns the references that an SPDX document has to explain, with their text.
     pub fn list_references(&self) -> Vec<(String, String)> {
         match self {
-            Self::Unsaid => Vec::new(),
+            Self::Missing => Vec::new(),
             Self::Expression { own, .. } => {
                 let text = "The recipe names this licence; its text is not known here.";
                 own.iter().map(|id| (id.clone(), text.into())).collect()
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn expressions_are_distinguished_from_words() {
-        let own = |said: &str| match SpdxLicense::parse(Some(said)) {
+        let own = |text: &str| match SpdxLicense::parse(Some(text)) {
             SpdxLicense::Expression { own, .. } => own.join(" "),
             other => format!("{other:?}"),
         };
@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(own("LicenseRef-a AND MIT"), "LicenseRef-a");
         assert_eq!(own("GPL-2.0-only WITH Classpath-exception-2.0"), "");
         assert_eq!(own("Microsoft's terms"), "Words(\"Microsoft's terms\")");
-        assert_eq!(SpdxLicense::parse(Some(" ")), SpdxLicense::Unsaid);
+        assert_eq!(SpdxLicense::parse(Some(" ")), SpdxLicense::Missing);
     }
 }

@@ -337,7 +337,7 @@ impl From<&crate::export::ExportedArtifact> for ManifestArtifact {
             size: a.bytes,
             sha256: a.sha256.hex(),
             disk: a.disk.clone(),
-            checked: a.checked.clone(),
+            checked: a.checked.iter().copied().map(String::from).collect(),
         }
     }
 }

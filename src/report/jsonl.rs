@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn a_line_hides_nothing_and_reads_as_it_was_said() {
         let text = "kubelet\u{202e}exe.\u{1b}[2J\u{9b}\nof ##[error]".to_owned();
-        let said = Event::Note { text };
+        let note = Event::Note { text };
         let mut written = Vec::new();
-        JsonLines::new(&mut written, said.clone()).emit(&said);
+        JsonLines::new(&mut written, note.clone()).emit(&note);
         let text = String::from_utf8(written).expect("text");
         assert!(
             !text.contains(|c| display_text::is_unprintable(c) && c != '\n'),
@@ -64,7 +64,7 @@ mod tests {
         assert!(!text.contains("##["), "{text}");
         for line in text.lines() {
             let read: EventLine = serde_json::from_str(line).expect("a line");
-            assert_eq!(read.event, said);
+            assert_eq!(read.event, note);
         }
         assert_eq!(text.lines().count(), 2);
     }

@@ -178,7 +178,7 @@ mod tests {
             phase,
             last_seconds: None,
         };
-        let said = |phase, text: &str| Event::Progress {
+        let progress = |phase, text: &str| Event::Progress {
             phase,
             text: text.into(),
         };
@@ -198,7 +198,7 @@ mod tests {
             (
                 vec![
                     (0, begun(Phase::Install)),
-                    (1, said(Phase::Install, "Windows Setup (restart 1)")),
+                    (1, progress(Phase::Install, "Windows Setup (restart 1)")),
                 ],
                 "Windows Setup (restart 1)",
             ),
@@ -206,7 +206,7 @@ mod tests {
             (
                 vec![
                     (0, begun(Phase::Provision)),
-                    (1, said(Phase::Boot, "the disk boots")),
+                    (1, progress(Phase::Boot, "the disk boots")),
                 ],
                 "boot: the disk boots",
             ),

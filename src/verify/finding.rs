@@ -1,5 +1,8 @@
 //! Findings of failed checks, and the report of all.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use winimg_base::error::Error;
 use winimg_base::event::{Event, FindingSeverity, ProblemDetails};
 use winimg_base::problem::Problem;
@@ -13,6 +16,18 @@ pub struct VerifyFinding {
     pub problem: Problem,
     /// The step with this check, and the step's place in the recipe.
     pub step: Option<(String, String)>,
+}
+
+/// A finding in records and reports: a failed check, or one that needs a running Windows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportedFinding {
+    /// `error`, `warning` or `unknown`.
+    pub severity: FindingSeverity,
+    #[serde(flatten)]
+    pub details: ProblemDetails,
+    /// The step that requires it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 /// Result of a check.
@@ -84,6 +99,16 @@ impl VerifyFinding {
             problem: Box::new(self.to_details()),
             step: self.step.clone().map(|(step, _)| step),
             text: self.to_string(),
+        }
+    }
+}
+
+impl From<&VerifyFinding> for ReportedFinding {
+    fn from(finding: &VerifyFinding) -> Self {
+        Self {
+            severity: finding.severity,
+            details: finding.to_details(),
+            step: finding.step.clone().map(|(step, _)| step),
         }
     }
 }

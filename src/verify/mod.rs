@@ -26,7 +26,7 @@ use winimg_recipe::plan::{ImageCheck, StepChecks};
 use winimg_recipe::target::TargetSpec;
 
 pub use account::{LocalUser, list_users, machine_sid};
-pub use finding::{Verdict, VerifyFinding, VerifyReport};
+pub use finding::{ReportedFinding, Verdict, VerifyFinding, VerifyReport};
 pub use image::{CheckResult, InspectedImage};
 pub use service::list_services;
 pub use stores::list_packages;

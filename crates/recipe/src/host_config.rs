@@ -119,7 +119,7 @@ fn lower_host(cx: &LoweringContext<'_>, tree: &TomlTable) -> HostConfig {
         cache: top.read_table("cache").map(read_cache).unwrap_or_default(),
         proxy: top.read_table("proxy").map(read_proxy).unwrap_or_default(),
         sign: top.read_table("sign").map(sign).unwrap_or_default(),
-        lock: lower::lock_rule(&top).unwrap_or_default(),
+        lock: lower::read_lock_policy(&top).unwrap_or_default(),
         mirrors: mirrors::read_mirrors(&top),
         settings: Vec::new(),
     }

@@ -1,10 +1,11 @@
 //! The results of a build: its artifacts, the next steps, and the findings.
 
-use super::super::{BuildReport, NextStep, ReportTrial, ReportedFinding};
+use super::super::{BuildReport, NextStep, ReportTrial};
 use crate::page::{
-    escape_html, render_finding, render_headed_table, render_prose, render_text_block, wrap_tag,
+    escape_html, render_finding, render_headed_table, render_prose, render_text_block,
+    severity_word, wrap_tag,
 };
-use winimg_base::event::FindingSeverity;
+use crate::verify::ReportedFinding;
 use winimg_base::text::{count, format_size};
 
 /// Summarizes the artifacts: `Windows …: 2 artifacts, 12.3 GiB in total.`
@@ -91,15 +92,11 @@ pub fn render_findings(report: &BuildReport) -> String {
 }
 
 fn render_reported_finding(found: &ReportedFinding) -> String {
-    let (class, word) = match found.severity {
-        FindingSeverity::Error => ("error", "Error"),
-        FindingSeverity::Warning => ("warning", "Warning"),
-        FindingSeverity::Unknown => ("unknown", "Unknown"),
-    };
+    let word = severity_word(found.severity);
     let step = found.step.iter().map(|step| ("step".into(), step.clone()));
     let parts: Vec<_> = step.chain(found.details.list_parts()).collect();
     let headline = format!("{word}: {}", render_prose(&found.details.message));
-    render_finding(class, &headline, &parts, &found.details.lines)
+    render_finding(found.severity, &headline, &parts, &found.details.lines)
 }
 
 fn one_try(report: &BuildReport, tried: &ReportTrial) -> String {

@@ -189,12 +189,12 @@ fn report_progress(name: &str, job: &BuildJob, told: BuildProgress<'_>, context:
     let text = match told {
         BuildProgress::Started => format!("{name}: started, log in {}", job.log.display()),
         BuildProgress::Installed => format!("{name}: Windows is installed"),
-        BuildProgress::Said(Event::PhaseStarted { phase, .. })
+        BuildProgress::Event(Event::PhaseStarted { phase, .. })
             if watched && *phase != Phase::Fetch =>
         {
             format!("{name}: {phase} …")
         }
-        BuildProgress::Said(_) => return,
+        BuildProgress::Event(_) => return,
         BuildProgress::Ended(outcome) if outcome.is_good() => {
             format!("{name}: {}", describe_success(outcome))
         }

@@ -52,14 +52,14 @@ impl BuildOutcome {
 /// Progress that `run` reports about a variant, which it identifies by its index in the schedule.
 pub enum BuildProgress<'a> {
     Started,
-    Said(&'a Event),
+    Event(&'a Event),
     /// Other variants can now use its installation.
     Installed,
     Ended(&'a BuildOutcome),
 }
 
 enum ChildMessage {
-    Said(usize, Box<Event>),
+    Event(usize, Box<Event>),
     Ended(usize, Result<BuildOutcome>),
 }
 
@@ -83,7 +83,7 @@ pub fn run(
     let mut outcomes: Vec<Option<BuildOutcome>> = states.iter().map(|_| None).collect();
     let mut broken = None;
     std::thread::scope(|scope| {
-        let (said, heard) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         loop {
             let has_failed = outcomes.iter().flatten().any(|outcome| !outcome.is_good());
             let goes_on = !course.cancel.is_cancelled()
@@ -99,11 +99,11 @@ pub fn run(
                     is_installed: false,
                 };
                 tell(index, BuildProgress::Started);
-                let said = said.clone();
+                let sender = sender.clone();
                 let (job, cancel) = (&course.jobs[index], course.cancel);
                 scope.spawn(move || {
-                    let ended = run_child(index, job, &said, cancel);
-                    let _ = said.send(ChildMessage::Ended(index, ended));
+                    let ended = run_child(index, job, &sender, cancel);
+                    let _ = sender.send(ChildMessage::Ended(index, ended));
                 });
             }
             if !states
@@ -112,9 +112,9 @@ pub fn run(
             {
                 break;
             }
-            match heard.recv_timeout(Duration::from_secs(1)) {
-                Ok(ChildMessage::Said(index, event)) => {
-                    tell(index, BuildProgress::Said(&event));
+            match receiver.recv_timeout(Duration::from_secs(1)) {
+                Ok(ChildMessage::Event(index, event)) => {
+                    tell(index, BuildProgress::Event(&event));
                     if is_installation(&event) && !states[index].is_installed() {
                         states[index] = VariantProgress::Running { is_installed: true };
                         tell(index, BuildProgress::Installed);
@@ -150,7 +150,7 @@ fn is_installation(event: &Event) -> bool {
 fn run_child(
     index: usize,
     job: &BuildJob,
-    said: &Sender<ChildMessage>,
+    sender: &Sender<ChildMessage>,
     cancel: &Cancel,
 ) -> Result<BuildOutcome> {
     let began = Instant::now();
@@ -166,9 +166,9 @@ fn run_child(
     let mut child = io::spawn(&mut command).map_err(start_error)?;
     let (done, last_words) = mpsc::channel();
     if let Some(stream) = child.stderr.take() {
-        let said = said.clone();
+        let sender = sender.clone();
         // Not joined: another process may keep the pipe open.
-        std::thread::spawn(move || done.send(read_events(index, stream, log, &said)));
+        std::thread::spawn(move || done.send(read_events(index, stream, log, &sender)));
     }
     let status = wait(&mut child, cancel).map_err(start_error)?;
     let (last, stray) = last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
@@ -241,7 +241,7 @@ fn read_events(
     index: usize,
     stream: impl Read,
     log: File,
-    said: &Sender<ChildMessage>,
+    sender: &Sender<ChildMessage>,
 ) -> (Option<Event>, Option<String>) {
     let terminal = Terminal::into_log(log);
     let (mut last, mut stray) = (None, None);
@@ -256,7 +256,7 @@ fn read_events(
                 match &event {
                     Event::Finished { .. } | Event::Failed { .. } => last = Some(event),
                     _ if is_reported(&event) => {
-                        let _ = said.send(ChildMessage::Said(index, Box::new(event)));
+                        let _ = sender.send(ChildMessage::Event(index, Box::new(event)));
                     }
                     _ => {}
                 }

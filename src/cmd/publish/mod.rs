@@ -42,7 +42,7 @@ pub fn run(args: &cli::PublishArgs, context: &CommandContext) -> Result<()> {
     let folder = io::folder_of(&path);
     let manifest = BuildManifest::read(&path)?;
     let mut image = image::check_files(&manifest, folder, &destination, &args.only)?;
-    let configured = &context.host.said.cache;
+    let configured = &context.host.config.cache;
     let registries = RegistryConfig {
         file: configured.credentials.clone(),
         token_host: configured.token_host.clone(),

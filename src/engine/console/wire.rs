@@ -195,9 +195,9 @@ mod tests {
             },
             ConsoleRequest::GoOn,
         ];
-        let mut said = Vec::new();
+        let mut written = Vec::new();
         for ask in &asks {
-            write(&mut said, ask).expect("memory");
+            write(&mut written, ask).expect("memory");
         }
         for reply in [
             ConsoleReply::from_bytes(Some(b"x")),
@@ -210,9 +210,9 @@ mod tests {
             },
             ConsoleReply::from_error("no"),
         ] {
-            write(&mut said, &reply).expect("memory");
+            write(&mut written, &reply).expect("memory");
         }
-        let text = String::from_utf8(said.clone()).expect("text");
+        let text = String::from_utf8(written.clone()).expect("text");
         assert_eq!(
             text,
             "{\"ask\":\"state\"}\n\
@@ -226,7 +226,7 @@ mod tests {
              {\"reply\":\"ended\",\"code\":5,\"folder\":\"C:\\\\k\"}\n\
              {\"reply\":\"refused\",\"why\":\"no\"}\n"
         );
-        let mut lines = LineReader::new(said.as_slice(), MAX_REQUEST);
+        let mut lines = LineReader::new(written.as_slice(), MAX_REQUEST);
         for ask in asks {
             let line = lines.next_line().expect("memory").expect("a line");
             assert_eq!(
@@ -261,8 +261,8 @@ mod tests {
             Ok(None) => "the end".into(),
             Err(e) => format!("{:?}", e.kind()),
         };
-        let said: Vec<String> = (0..4).map(|_| next(&mut lines)).collect();
-        assert_eq!(said, ["one", "WouldBlock", "abcd", "the end"]);
+        let found: Vec<String> = (0..4).map(|_| next(&mut lines)).collect();
+        assert_eq!(found, ["one", "WouldBlock", "abcd", "the end"]);
         let mut flood = LineReader::new(io::repeat(b'x'), 1000);
         let kind = flood.next_line().expect_err("no end").kind();
         assert_eq!(kind, ErrorKind::InvalidData);

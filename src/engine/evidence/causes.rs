@@ -50,11 +50,11 @@ impl fmt::Display for CauseSource {
 /// `installing`: Windows was still being installed. Later, old errors of Setup are no cause.
 pub fn find_causes(
     logs: &[WindowsLog],
-    said: &[(CauseSource, String)],
+    texts: &[(CauseSource, String)],
     installing: bool,
 ) -> Vec<FailureCause> {
     let mut found: Vec<(usize, FailureCause)> = Vec::new();
-    for (source, text) in said {
+    for (source, text) in texts {
         for line in text.lines().rev() {
             add_cause(&mut found, LogFamily::Step, source, line);
         }
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_signed_exit_code_is_the_code_that_is_known() {
-        let said = [(CauseSource::Error, "exit code -2146498529".to_owned())];
-        let found = find_causes(&[], &said, false);
+        let texts = [(CauseSource::Error, "exit code -2146498529".to_owned())];
+        let found = find_causes(&[], &texts, false);
         assert_eq!(
             found[0].cause,
             "the files of a feature are missing from the image and from the source"

@@ -99,7 +99,7 @@ mod tests {
             None => "-".to_string(),
             Some(key) => format!("{key:?}"),
         };
-        let mut said = String::new();
+        let mut shown = String::new();
         for menu in [
             PauseMenu::Step,
             PauseMenu::Failure,
@@ -107,10 +107,10 @@ mod tests {
             PauseMenu::Gone,
         ] {
             let keys = ["", "r", "s", "P", "k", "c", "q", "g"].map(|typed| key(menu, typed));
-            said += &format!("{}\n  {}\n", menu.prompt(), keys.join(" "));
+            shown += &format!("{}\n  {}\n", menu.prompt(), keys.join(" "));
         }
         assert_eq!(
-            said,
+            shown,
             "Enter runs it, [s]hell, [q]uit: \n  \
              Choose(GoOn) - Shell - - - Choose(Stop) -\n\
              [r]etry the step, [s]hell, [k]eep the machine, [c]lean up: \n  \

@@ -220,13 +220,13 @@ impl StepRunner<'_> {
                     return Err(wait.log.explain(report_busy(limit, wait.log), &line));
                 }
                 WindowsActivity::WaitsForRestart | WindowsActivity::AtWork => {
-                    let said = wait.log.join_last_lines();
-                    if noted != said {
+                    let last = wait.log.join_last_lines();
+                    if noted != last {
                         self.sink.note(format!(
                             "      Windows is still busy; checking every {} s",
                             AGAIN.as_secs()
                         ));
-                        noted = said;
+                        noted = last;
                     }
                     quiet = AGAIN;
                     continue;

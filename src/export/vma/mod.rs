@@ -185,9 +185,7 @@ impl Exporter for VmaExporter<'_> {
             bytes: written.bytes,
             sha256: written.sha256.clone(),
             disk: None,
-            checked: ["size", "digest", "headers", check::CONTENT]
-                .map(String::from)
-                .to_vec(),
+            checked: vec!["size", "digest", "headers", check::CONTENT],
         })
     }
 }

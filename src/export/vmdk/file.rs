@@ -81,14 +81,12 @@ impl Exporter for VmdkExporter<'_> {
             bytes: written.bytes,
             sha256: written.sha256.clone(),
             disk: None,
-            checked: [
+            checked: vec![
                 "size",
                 "digest",
                 "VMDK markers, end-of-stream last",
                 check::CONTENT,
-            ]
-            .map(String::from)
-            .to_vec(),
+            ],
         })
     }
 }

@@ -72,7 +72,7 @@ impl Exporter for FlatVmdkDescriptor {
             bytes: found.len() as u64,
             sha256: Digest::sha256_of(&found),
             disk: Some(self.extent.clone()),
-            checked: vec!["text".into()],
+            checked: vec!["text"],
         })
     }
 }

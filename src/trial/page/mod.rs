@@ -15,7 +15,6 @@ use crate::page::{
     self, HtmlPage, PageSection, escape_html, format_clock, format_second, render_link,
     render_prose, render_table, to_sentence, wrap_tag,
 };
-use winimg_base::event::FindingSeverity;
 use winimg_base::text::{count, format_duration, format_size};
 use winimg_recipe::target::serialized_name;
 
@@ -108,11 +107,7 @@ fn merge_findings(findings: &[TrialFinding]) -> Vec<(TrialFinding, Vec<usize>)> 
 }
 
 fn one_finding(finding: &TrialFinding, clones: &[usize]) -> String {
-    let (class, word) = match finding.severity {
-        FindingSeverity::Error => ("error", "Error"),
-        FindingSeverity::Warning => ("warning", "Warning"),
-        FindingSeverity::Unknown => ("unknown", "Unknown"),
-    };
+    let word = page::severity_word(finding.severity);
     let of = match clones {
         // The message itself mentions both clones.
         [] => String::new(),
@@ -140,7 +135,7 @@ fn one_finding(finding: &TrialFinding, clones: &[usize]) -> String {
         .map(|(name, text)| (name.to_owned(), text.clone()))
         .collect();
     let headline = format!("{word}{of}: {}", render_prose(&finding.message));
-    page::render_finding(class, &headline, &parts, &finding.lines)
+    page::render_finding(finding.severity, &headline, &parts, &finding.lines)
 }
 
 fn render_comparison(trial: &TrialResult) -> String {

@@ -7,9 +7,7 @@
 //! observed on real machines, not documented.
 
 use winimg_recipe::RegistryKey;
-use winimg_recipe::target::{
-    RuleDemand, RuleSeverity as Outcome, TargetCondition, TargetRule, TargetSpec,
-};
+use winimg_recipe::target::{RuleDemand, RuleSeverity, TargetCondition, TargetRule, TargetSpec};
 
 use super::super::finding::{Verdict, VerifyFinding};
 use super::super::image::InspectedImage;
@@ -102,8 +100,8 @@ pub fn platform_is_answered(
         rule.why
     );
     let finding = match rule.report {
-        Outcome::Refuse => VerifyFinding::error(fact),
-        Outcome::Warn => VerifyFinding::warning(fact),
+        RuleSeverity::Refuse => VerifyFinding::error(fact),
+        RuleSeverity::Warn => VerifyFinding::warning(fact),
     };
     Err(finding
         .expected(format!("no answer file ({})", rule.origin.source))

@@ -1,7 +1,7 @@
 //! State that every wait watches: the cancel signal, and a user's control of the machine.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -50,40 +50,21 @@ impl Cancel {
     }
 }
 
-/// Tracks how long a user controls the machine. Meanwhile supervision is suspended, and time limits
-/// are extended by [`UserControl::total_time`]. Clones share one state.
+/// Switch that is on while a user controls the machine. Meanwhile supervision is suspended. Clones
+/// share one state.
 #[derive(Clone, Debug, Default)]
-pub struct UserControl(Arc<Mutex<UserControlState>>);
-
-#[derive(Debug, Default)]
-struct UserControlState {
-    since: Option<Instant>,
-    accumulated: Duration,
-}
+pub struct UserControl(Arc<AtomicBool>);
 
 impl UserControl {
-    fn lock(&self) -> MutexGuard<'_, UserControlState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn begin(&self) {
-        self.lock().since.get_or_insert_with(Instant::now);
+        self.0.store(true, Ordering::SeqCst);
     }
 
     pub fn end(&self) {
-        let mut state = self.lock();
-        if let Some(since) = state.since.take() {
-            state.accumulated += since.elapsed();
-        }
+        self.0.store(false, Ordering::SeqCst);
     }
 
     pub fn is_on(&self) -> bool {
-        self.lock().since.is_some()
-    }
-
-    /// Returns the total time so far.
-    pub fn total_time(&self) -> Duration {
-        let state = self.lock();
-        state.accumulated + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.0.load(Ordering::SeqCst)
     }
 }

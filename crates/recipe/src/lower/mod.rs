@@ -18,7 +18,7 @@ mod step;
 mod target;
 mod trust;
 
-pub use lock::read_lock_policy as lock_rule;
+pub use lock::read_lock_policy;
 
 use crate::document::raw::RawRecipe;
 use crate::document::value::{TomlData, TomlEntry, TomlValue};

@@ -39,7 +39,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 pub use policy::Timeouts;
-pub use proxy::{Proxies, ProxyInUse, find_unusable as broken_proxies};
+pub use proxy::{Proxies, ProxyInUse, find_unusable_proxies};
 
 use crate::runtime;
 use crate::store::{ProgressWatch, Store, StoredBlob};

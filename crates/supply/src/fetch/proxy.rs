@@ -160,7 +160,9 @@ static REPORTED: Once = Once::new();
 /// Warns of each unusable setting, once per process.
 pub(super) fn warn_of_unusable(proxies: &Proxies, warn: impl Fn(String)) {
     REPORTED.call_once(|| {
-        find_unusable(&read_variable).into_iter().for_each(&warn);
+        find_unusable_proxies(&read_variable)
+            .into_iter()
+            .for_each(&warn);
         proxies
             .find_invalid_exceptions(&read_variable)
             .into_iter()
@@ -208,7 +210,7 @@ fn describe_exception(setting: &str, entry: &str) -> String {
 
 /// Lists the variables that cannot be used: the variable and the fault in the first line, then the
 /// expected value.
-pub fn find_unusable(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+pub fn find_unusable_proxies(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (names, used_for) in VARIABLES {
         let mut set = names
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
 
     fn complaints(set: &[(&str, &str)]) -> Vec<String> {
-        find_unusable(&|name| {
+        find_unusable_proxies(&|name| {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_string())
         })

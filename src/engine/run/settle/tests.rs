@@ -54,8 +54,8 @@ impl Guest for Scripted {
             _ => self.events.pop_front().expect("an event"),
         };
         match event {
-            Event::Answers(code, said) => {
-                output(said.as_bytes());
+            Event::Answers(code, text) => {
+                output(text.as_bytes());
                 Ok(GuestExit::Code(code))
             }
             Event::Falls | Event::FallsAsked => Ok(GuestExit::GuestGone),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{MIB, parse_guid, read, report_damaged};
 use crate::bytes::{u16_le, u32_le, utf16_le};
-use crate::disk::blocks::refuse_file as unreadable;
+use crate::disk::blocks::refuse_file;
 use crate::disk::{RawDisk, backing};
 use winimg_base::error::{Error, Result};
 
@@ -41,7 +41,7 @@ impl ParentLocator {
         }
         let bytes = read(file, item.start, len, "the parent locator")?;
         if bytes.len() >= 20 && parse_guid(&bytes) != VHDX {
-            return Err(unreadable(
+            return Err(refuse_file(
                 file,
                 format!(
                     "is a differencing VHDX with an unknown kind of parent, {}",

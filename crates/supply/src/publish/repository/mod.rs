@@ -35,7 +35,7 @@ use crate::fetch::registry::{
 use crate::fetch::shared_cache::make_descriptor;
 use crate::store::ProgressWatch;
 use container_disk::ContainerDiskLayout;
-use oci_documents::{EMPTY, INDEX, MANIFEST, attach_record, build_artifact, to_json as written};
+use oci_documents::{EMPTY, INDEX, MANIFEST, attach_record, build_artifact, to_json};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::OutputFormat;
@@ -111,7 +111,7 @@ impl RegistryRepository {
         ));
         for file in records {
             let attached = attach_record(file, &subject);
-            let bytes = written(&attached)?;
+            let bytes = to_json(&attached)?;
             let sha256 = Digest::sha256_of(&bytes);
             let mut entry = json!(make_descriptor(MANIFEST, &sha256, bytes.len() as u64));
             entry["artifactType"] = file.media_type.into();
@@ -227,7 +227,7 @@ impl RegistryRepository {
             .iter()
             .filter(|file| file.role != FileRole::Record);
         let slot = RegistrySlot::Manifest(self.tag.tag.clone());
-        let bytes = written(&build_artifact(image, artifacts.clone()))?;
+        let bytes = to_json(&build_artifact(image, artifacts.clone()))?;
         let manifest = self.make_object("manifest", MANIFEST, bytes, slot);
         Ok((
             artifacts.map(|file| self.make_blob(file)).collect(),
