@@ -34,8 +34,6 @@ impl BootPlatform {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
     pub platform: BootPlatform,
-    /// 0 is "no emulation".
-    pub emulation: u8,
     /// First sector of the image, in sectors of 2048 bytes.
     pub load_rba: u32,
     /// Virtual sectors of 512 bytes.
@@ -97,7 +95,6 @@ fn parse_entries(catalog: &[u8], at: u64) -> Vec<BootEntry> {
                 if entry[0] == 0x88 {
                     found.push(BootEntry {
                         platform,
-                        emulation: entry[1] & 0x0f,
                         load_rba: u32_le(entry, 8),
                         sectors: u16_le(entry, 6),
                         at: at + (n * ENTRY) as u64,
