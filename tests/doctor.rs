@@ -6,10 +6,10 @@ use winimg::doctor::{
 };
 
 use winimg_base::problem::Problem;
-use winimg_machine::vm::HostRequirements;
 use winimg_machine::vm::hyperv::doctor::check_report;
 use winimg_machine::vm::hyperv::{HostNeed, HostReport};
-use winimg_machine::vm::qemu::doctor::{KvmAccess, QemuFacts, QemuHost, StartedVm};
+use winimg_machine::vm::qemu::doctor::{KvmAccess, QemuFacts, QemuHost};
+use winimg_machine::vm::{HostRequirements, HypervisorProbe};
 use winimg_recipe::Firmware;
 
 use support::golden::schema_is_current;
@@ -26,11 +26,11 @@ fn absent(fact: &str) -> HostProblem {
     }
 }
 
-fn started(accel: &str) -> Result<StartedVm, HostProblem> {
-    Ok(StartedVm {
+fn started(accel: &str) -> Result<HypervisorProbe, HostProblem> {
+    Ok(HypervisorProbe {
         version: "QEMU 7.2.22".into(),
         accel: accel.into(),
-        remarks: Vec::new(),
+        ..HypervisorProbe::default()
     })
 }
 

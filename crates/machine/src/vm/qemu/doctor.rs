@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::host::{CheckState, CheckTopic, HostCheck, HostProblem, HostProgram, OperatingSystem};
-use crate::vm::{HostInspection, HostRequirements};
+use crate::vm::{HostInspection, HostRequirements, HypervisorProbe};
 use winimg_base::io::remove_secrets;
 
 /// QEMU on a host, and the programs beside it.
@@ -20,20 +20,12 @@ pub struct QemuHost {
 #[derive(Clone, Debug)]
 pub struct QemuFacts {
     /// Each firmware with the result of booting a VM with it.
-    pub firmware: Vec<(&'static str, Result<StartedVm, HostProblem>)>,
+    pub firmware: Vec<(&'static str, Result<HypervisorProbe, HostProblem>)>,
     pub kvm: KvmAccess,
     /// Path of the firmware.
     pub secure_boot: Result<String, HostProblem>,
     /// Its version.
     pub swtpm: Result<String, HostProblem>,
-}
-
-#[derive(Clone, Debug)]
-pub struct StartedVm {
-    /// `QEMU 7.2.22`
-    pub version: String,
-    pub accel: String,
-    pub remarks: Vec<String>,
 }
 
 /// Hardware acceleration on Linux.
@@ -87,11 +79,6 @@ fn probe(wanted: &HostInspection<'_>) -> Result<QemuFacts, HostProblem> {
             .map(|(name, firmware)| {
                 let started = qemu
                     .probe(wanted.accel, firmware, wanted.cancel)
-                    .map(|probe| StartedVm {
-                        version: probe.version,
-                        accel: probe.accel,
-                        remarks: probe.remarks,
-                    })
                     .map_err(|error| HostProblem::from(&error));
                 (name, started)
             })
@@ -189,7 +176,7 @@ fn report_missing(
 
 fn check_started(
     name: &str,
-    found: &Result<StartedVm, HostProblem>,
+    found: &Result<HypervisorProbe, HostProblem>,
     system: &OperatingSystem,
 ) -> HostCheck {
     match found {
