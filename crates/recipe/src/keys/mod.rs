@@ -218,11 +218,13 @@ const VERBS: [(&str, &str); 29] = [
 ];
 
 /// One file with tables.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct KeyTables {
     table: Vec<TableSpec>,
-    /// In a value, `{outputs}` is replaced by the names of all output formats.
+    /// Words of other tools, with what to write instead. In a value, `{outputs}` is replaced by the
+    /// names of all output formats.
+    #[serde(default)]
     instead: BTreeMap<String, String>,
 }
 
@@ -274,18 +276,27 @@ const DOCUMENTS: [&str; 11] = [
     include_str!("../lower/signature/kinds.toml"),
 ];
 
-static FILE: LazyLock<KeyTables> = LazyLock::new(|| {
-    let mut all = KeyTables::default();
+/// The content of all files.
+struct AllKeys {
+    tables: BTreeMap<String, TableSpec>,
+    instead: BTreeMap<String, String>,
+}
+
+static KEYS: LazyLock<AllKeys> = LazyLock::new(|| {
+    let (mut tables, mut instead) = (Vec::new(), BTreeMap::new());
     for document in DOCUMENTS {
         let part: KeyTables = toml::from_str(document).expect("a file of tables");
-        all.table.extend(part.table);
-        all.instead.extend(part.instead);
+        tables.extend(part.table);
+        instead.extend(part.instead);
     }
-    for text in all.instead.values_mut() {
+    for text in instead.values_mut() {
         *text = text.replace("{outputs}", &OutputFormat::list());
     }
-    fill_in_kinds(&mut all.table);
-    all
+    fill_in_kinds(&mut tables);
+    AllKeys {
+        tables: add_verbs(tables),
+        instead,
+    }
 });
 
 /// Fills in the kinds of the table `signature`: those of all tables `signature.NAME`, in the order
@@ -306,8 +317,8 @@ fn fill_in_kinds(tables: &mut [TableSpec]) {
     }
 }
 
-static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
-    let mut tables = FILE.table.clone();
+/// Adds the tables of the verbs, and the shared keys of tables that include others.
+fn add_verbs(mut tables: Vec<TableSpec>) -> BTreeMap<String, TableSpec> {
     let mut verbs = Vec::new();
     for (verb, text) in VERBS {
         let mut file: VerbTables =
@@ -331,7 +342,7 @@ static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
         }
     }
     all
-});
+}
 
 /// Returns the table of this name.
 ///
@@ -339,18 +350,18 @@ static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
 ///
 /// Panics if `keys.toml` has no such table.
 pub fn find_table(table: &str) -> &'static TableSpec {
-    let found = SPECS.get(table);
+    let found = KEYS.tables.get(table);
     found.unwrap_or_else(|| panic!("keys.toml has no table `{table}`"))
 }
 
 /// Suggests the replacement for another tool's word.
 pub fn suggest_replacement(word: &str) -> Option<&'static str> {
-    FILE.instead.get(word).map(String::as_str)
+    KEYS.instead.get(word).map(String::as_str)
 }
 
 /// Lists all tables.
 pub fn list_tables() -> impl Iterator<Item = &'static TableSpec> {
-    SPECS.values()
+    KEYS.tables.values()
 }
 
 /// Lists the verbs: the keys of which a step has exactly one.
