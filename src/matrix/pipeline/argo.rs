@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::jobs::{PipelineJob, PipelineStage};
+use super::jobs::PipelineJob;
 use super::view::{FINAL, escape_pod_text, list_build_ids, render_lines};
 use super::{JobRunner, PipelineEngine, PipelineSource};
 use winimg_base::error::{Error, Kind, Result};
@@ -62,14 +62,9 @@ fn describe_pipeline(_: PipelineSource<'_>, jobs: &[&PipelineJob]) -> Value {
 }
 
 fn describe_job(source: PipelineSource<'_>, job: &PipelineJob, _: &[&PipelineJob]) -> Value {
-    let approve = (job.stage == PipelineStage::Publish).then_some("approve");
-    let depends: Vec<&str> = approve
-        .into_iter()
-        .chain(job.needs.iter().map(String::as_str))
-        .collect();
     let statuses = FINAL.map(|status| format!("'{status}'")).join(", ");
     json!({
-        "depends": depends.join(" && "),
+        "depends": job.list_dependencies().join(" && "),
         "retries_word": source.pipeline.retries.to_string(),
         "is_passing": format!("!(lastRetry.exitCode in [{statuses}])"),
     })

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::jobs::{PipelineJob, PipelineStage};
+use super::jobs::PipelineJob;
 use super::view::{PASSING, list_build_ids};
 use super::{JobRunner, PipelineEngine, PipelineSource};
 
@@ -30,14 +30,9 @@ fn describe_pipeline(_: PipelineSource<'_>, jobs: &[&PipelineJob]) -> Value {
 }
 
 fn describe_job(source: PipelineSource<'_>, job: &PipelineJob, _: &[&PipelineJob]) -> Value {
-    let approve = (job.stage == PipelineStage::Publish).then_some("approve");
-    let depends_on: Vec<&str> = approve
-        .into_iter()
-        .chain(job.needs.iter().map(String::as_str))
-        .collect();
     let retries = source.pipeline.retries;
     json!({
-        "depends_on": depends_on,
+        "depends_on": job.list_dependencies(),
         "retried": PASSING.map(|status| json!({ "status": status, "limit": retries })),
     })
 }

@@ -47,6 +47,16 @@ pub struct PipelineJob {
     pub memory: u64,
 }
 
+impl PipelineJob {
+    /// Returns the ids of the approval, if it waits for one, and of the jobs that have to end
+    /// first.
+    pub fn list_dependencies(&self) -> Vec<&str> {
+        let approval = (self.stage == PipelineStage::Publish).then_some("approve");
+        let needs = self.needs.iter().map(String::as_str);
+        approval.into_iter().chain(needs).collect()
+    }
+}
+
 /// Returns the jobs by stage, and within each stage in the order of the schedule.
 pub fn list_jobs(engine: &PipelineEngine, source: PipelineSource<'_>) -> Vec<PipelineJob> {
     let PipelineSource {

@@ -55,7 +55,7 @@ pub struct PipelineEngine {
     describe_job: fn(PipelineSource<'_>, &PipelineJob, &[&PipelineJob]) -> Value,
 }
 
-/// What runs the jobs, and which setting an engine therefore needs.
+/// Kind of machine that runs the jobs, which decides the settings that an engine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobRunner {
     Labels,
@@ -99,7 +99,7 @@ pub struct PipelineSource<'a> {
 }
 
 impl PipelineEngine {
-    /// What most engines have in common.
+    /// Values that most engines share.
     const PLAIN: Self = Self {
         id: "",
         about: "",
