@@ -17,7 +17,7 @@ use super::{
     KnownBy, ObjectStatus, PublishHost, PublishImage, PublishObject, PublishedObject, RemoteObject,
     service, with_retries,
 };
-use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
+use crate::fetch::client::{HttpAnswer, HttpClient};
 use crate::fetch::failure::{FetchFailure, classify_response};
 use crate::fetch::policy::UrlSource;
 use crate::fetch::{FetchOptions, upload};
@@ -66,14 +66,14 @@ impl ServerFolder {
 impl FileServer {
     pub fn new(ServerFolder(url): &ServerFolder, host: &PublishHost) -> Result<Self> {
         let login = ServerLogin::of_environment()?;
-        let is_here = url.host().is_some_and(|host| is_here(&host));
-        if login.is_some() && url.scheme() != "https" && !is_here {
+        let keeps_secrets = service::keeps_secrets(url);
+        if login.is_some() && !keeps_secrets {
             let fact = "the password for the server would be sent unencrypted";
             return Err(Error::new(Kind::Recipe, fact).at(url).cure("use https"));
         }
         let client = HttpClient::new(&host.fetch.proxies, host.fetch.patience);
         Ok(Self {
-            client: if is_here && url.scheme() != "https" {
+            client: if keeps_secrets && url.scheme() == "http" {
                 // A proxy would see the password, and localhost is another machine there.
                 client.skip_proxies()
             } else {
@@ -165,11 +165,7 @@ impl FileServer {
         let limit = (&moved, self.options.patience.stall);
         let answer = service::send_file(&self.client, &object.name, to, request, limit).await?;
         if !answer.status().is_success() {
-            return Err(classify_response(
-                &object.name,
-                &self.parse_url(object)?,
-                &answer,
-            ));
+            return Err(classify_response(&object.name, &url, &answer));
         }
         self.verify_upload(object).await
     }
