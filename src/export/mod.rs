@@ -101,8 +101,8 @@ pub fn export(
     let source = ExportSource::open(job, &mut staging, sink, cancel)?;
     source.judge(job, sink)?;
     job.validate_disk(source.disk.len())?;
+    space::require(job.directory, source.disk.as_ref(), job.outputs, sink)?;
     let outputs = add_disks(job.outputs);
-    space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
     let setup = ExportSetup::new(job, &outputs, &source, sink, cancel)?;
     let exporters = create_exporters(&setup, &mut staging)?;
     staging.check()?;
