@@ -120,8 +120,8 @@ impl PartialEq for ImageFormat {
 
 impl ImageFormat {
     /// Detects the format from the file's first and last bytes. A file of an unsupported format is
-    /// refused by the format's name, and so is one without any format's magic number whose name
-    /// promises one.
+    /// refused by the format's name, and so is one without any magic number whose suffix names a
+    /// format.
     pub fn detect(path: &Path) -> Result<&'static Self> {
         let ends = FileEnds::read(path)?;
         if let Some(foreign) = ForeignFormat::detect(&ends) {
@@ -138,8 +138,8 @@ impl ImageFormat {
         if let Some(found) = found {
             return Ok(found);
         }
-        match suffix::find_promised_format(path) {
-            Some(promised) => Err(suffix::refuse_broken_promise(promised, path, &ends)),
+        match suffix::find_format_of_suffix(path) {
+            Some(named) => Err(suffix::misnamed_file_error(named, path, &ends)),
             None => Ok(&raw::FORMAT),
         }
     }

@@ -1,6 +1,6 @@
-//! Formats that the names of files promise.
+//! Files whose suffix names a format that their content is not in.
 //!
-//! A file without any magic number is a raw disk. If its name promises another format, it lost the
+//! A file without any magic number is a raw disk. If its suffix names another format, it lost the
 //! part with the magic number instead: a fixed VHD without its footer is a raw disk, byte for byte.
 
 use std::path::Path;
@@ -12,9 +12,9 @@ use winimg_base::error::Error;
 /// Disk Format 5.0", "The Extent Description").
 const FLAT_EXTENT: &str = "-flat.vmdk";
 
-/// Returns the format that the file's suffix promises, in upper or lower case. `None`: the file may
+/// Returns the format of the file's suffix, in upper or lower case. `None`: the file may
 /// be a raw disk.
-pub fn find_promised_format(path: &Path) -> Option<&'static ImageFormat> {
+pub fn find_format_of_suffix(path: &Path) -> Option<&'static ImageFormat> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     if name.ends_with(FLAT_EXTENT) {
         return None;
@@ -25,16 +25,15 @@ pub fn find_promised_format(path: &Path) -> Option<&'static ImageFormat> {
         .find(|format| !format.is_unmarked() && suffix.eq_ignore_ascii_case(format.family))
 }
 
-/// Returns the error that refuses a file without the magic number of the format that its name
-/// promises.
-pub fn refuse_broken_promise(promised: &ImageFormat, path: &Path, ends: &FileEnds) -> Error {
-    let (expected, part) = match promised.mark {
+/// Returns the error for a file without the magic number of the format that its suffix names.
+pub fn misnamed_file_error(named: &ImageFormat, path: &Path, ends: &FileEnds) -> Error {
+    let (expected, part) = match named.mark {
         FormatMark::Beginning(_) | FormatMark::Missing => {
             ("a header at its beginning", ends.head.as_slice())
         }
         FormatMark::End(_) => ("a footer in its last 512 bytes", ends.tail.as_slice()),
     };
-    let family = promised.family;
+    let family = named.family;
     let fact = format!(
         "the content of {} is not in the format {family}, which its name promises",
         path.display()
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_format_but_raw_is_promised_by_its_suffix() {
+    fn each_format_but_raw_has_a_suffix() {
         for (name, family) in [
             ("disk.qcow2", Some("qcow2")),
             ("disk.vhd", Some("VHD")),
@@ -82,7 +81,7 @@ mod tests {
             ("vhd", None),
             (".vhd", None),
         ] {
-            let found = find_promised_format(Path::new(name));
+            let found = find_format_of_suffix(Path::new(name));
             assert_eq!(found.map(|format| format.family), family, "{name}");
         }
     }
