@@ -96,6 +96,7 @@ fn find_missing_proof(one: &UndecidedValue) -> Option<InputId> {
     }
 }
 
+/// Fails if one variable is the digest of two different files.
 fn check_shared_variables(pinned: &[PinnedInput]) -> Result<()> {
     for (index, one) in pinned.iter().enumerate() {
         let Some(variable) = &one.wanted.missing.variable else {

@@ -29,7 +29,7 @@ pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
         .clone()
         .unwrap_or_else(|| subject.folder.join(FOLDER));
     let folder = std::path::absolute(&folder).map_err(|e| Error::io("find", &folder, e))?;
-    let conditions = TrialSettings {
+    let settings = TrialSettings {
         hypervisor: hypervisor.as_ref(),
         store: &store,
         folder: &folder,
@@ -44,12 +44,12 @@ pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
         sink: &context.sink,
         context,
     };
-    let mut bench = TrialRunner::set_up(conditions, &targets)?;
+    let mut runner = TrialRunner::set_up(settings, &targets)?;
     let mut text = String::new();
     let mut failed = Vec::new();
     for target in &targets {
         let image = subject.find_image(target)?;
-        let result = bench.run_trial(target, &image, subject.manifest.as_ref())?;
+        let result = runner.run_trial(target, &image, subject.manifest.as_ref())?;
         let (outcome, summary) = (result.describe_outcome(), result.summarize());
         let page = trial::page_path(target, &folder);
         text += &format!("{outcome}\n  {summary}\n  details: {}\n", page.display());

@@ -51,7 +51,7 @@ pub fn try_build(
 ) -> Result<Vec<ManifestTrial>> {
     record::writer::remove_earlier(&request.output)?;
     let folder = request.output.join(FOLDER);
-    let conditions = TrialSettings {
+    let settings = TrialSettings {
         hypervisor,
         store: request.store,
         folder: &folder,
@@ -66,11 +66,11 @@ pub fn try_build(
         sink: request.sink,
         context,
     };
-    let mut bench = TrialRunner::set_up(conditions, request.recipe.named_targets())?;
+    let mut runner = TrialRunner::set_up(settings, request.recipe.named_targets())?;
     let mut tries = Vec::new();
     for target in request.recipe.named_targets() {
         let image = find_artifact(manifest, &request.output, target)?;
-        if !bench.run_trial(target, &image, Some(manifest))?.is_good() {
+        if !runner.run_trial(target, &image, Some(manifest))?.is_good() {
             return Err(trial::failed_trials_error(&[target], &folder));
         }
         let file = format!("{FOLDER}/{}.json", target.name);
@@ -98,7 +98,7 @@ pub struct TrialSettings<'a> {
 
 /// Runs trials of images, one target after the other.
 pub struct TrialRunner<'a> {
-    conditions: TrialSettings<'a>,
+    settings: TrialSettings<'a>,
     scratch: ScratchDirs,
     /// Opened images, which targets share.
     images: Vec<TrialImage>,
@@ -124,22 +124,22 @@ pub struct CloneSize {
 impl<'a> TrialRunner<'a> {
     /// Creates the scratch folder, and removes earlier results of these targets.
     pub fn set_up<'t>(
-        conditions: TrialSettings<'a>,
+        settings: TrialSettings<'a>,
         targets: impl IntoIterator<Item = &'t TargetSpec>,
     ) -> Result<Self> {
-        let TrialSettings { folder, sink, .. } = conditions;
+        let TrialSettings { folder, sink, .. } = settings;
         let scratch = ScratchDirs::create(
             folder,
-            conditions.hypervisor,
-            conditions.store,
+            settings.hypervisor,
+            settings.store,
             sink.as_ref(),
-            &conditions.context.cancel,
+            &settings.context.cancel,
         )?;
         for target in targets {
             trial::remove_earlier(target, folder)?;
         }
         Ok(Self {
-            conditions,
+            settings,
             scratch,
             images: Vec::new(),
         })
@@ -152,26 +152,26 @@ impl<'a> TrialRunner<'a> {
         manifest: Option<&BuildManifest>,
     ) -> Result<result::TrialResult> {
         let place = self.open_image(image)?;
-        let (opened, conditions) = (&self.images[place], &self.conditions);
+        let (opened, settings) = (&self.images[place], &self.settings);
         trial::run(&TrialRequest {
             image,
             disk: &opened.disk,
             firmware: opened.firmware,
             probe: &opened.probe,
             manifest,
-            user_data: conditions.user_data,
-            network: conditions.network,
+            user_data: settings.user_data,
+            network: settings.network,
             target,
-            folder: conditions.folder,
+            folder: settings.folder,
             scratch: &self.scratch,
-            hypervisor: conditions.hypervisor,
-            accel: conditions.machine.accel,
-            cpus: conditions.machine.cpus,
-            memory: conditions.machine.memory,
-            quiet: conditions.patience.settle,
-            timeout: conditions.patience.boot_timeout,
-            sink: conditions.sink,
-            cancel: &conditions.context.cancel,
+            hypervisor: settings.hypervisor,
+            accel: settings.machine.accel,
+            cpus: settings.machine.cpus,
+            memory: settings.machine.memory,
+            quiet: settings.patience.settle,
+            timeout: settings.patience.boot_timeout,
+            sink: settings.sink,
+            cancel: &settings.context.cancel,
         })
     }
 
@@ -187,7 +187,7 @@ impl<'a> TrialRunner<'a> {
             sink,
             context,
             ..
-        } = &self.conditions;
+        } = &self.settings;
         let (disk, work) = open_disk(file, context)?;
         let firmware = trial::detect_firmware(file, disk.as_ref())?;
         let probe = hypervisor.probe(machine.accel, firmware, &context.cancel)?;

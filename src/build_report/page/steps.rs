@@ -6,7 +6,7 @@ use super::super::{BuildReport, ReportStep, ReportStepEnd};
 use crate::engine::run::exit_code;
 use crate::page::{escape_html, render_text_block};
 use winimg_base::text::format_duration;
-use winimg_machine::vm::symptoms::known_code;
+use winimg_machine::vm::symptoms::find_code_cause;
 
 pub fn render_steps(report: &BuildReport) -> String {
     report
@@ -60,7 +60,7 @@ fn describe_end(step: &ReportStep) -> String {
         .last()
         .copied()
         .flatten()
-        .map(|code| match known_code(code) {
+        .map(|code| match find_code_cause(code) {
             Some(meaning) => format!("exit code {}: {meaning}", exit_code(code)),
             None => format!("exit code {}", exit_code(code)),
         });

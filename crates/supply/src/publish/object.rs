@@ -1,5 +1,4 @@
-//! What is published: a finished image, its files, and the objects that a destination makes of
-//! them.
+//! A finished image, its files, and the objects that a destination makes of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,8 +10,7 @@ use super::body::ObjectBody;
 use winimg_base::digest::Digest;
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::Firmware;
-use winimg_recipe::OutputFormat;
+use winimg_recipe::{Firmware, OutputFormat};
 
 /// A finished image, as its manifest lists it.
 pub struct PublishImage {

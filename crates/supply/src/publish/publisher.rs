@@ -14,14 +14,14 @@ use winimg_base::error::{Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 
 /// A part of 16 MiB is one request, answered once it is complete.
-const PATIENCE: Timeouts = Timeouts {
+const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(30),
     answer: Duration::from_secs(300),
     stall: Duration::from_secs(60),
     slow: Duration::from_secs(600),
 };
 
-/// What this host provides for every destination.
+/// Settings of this host for every destination.
 pub struct PublishHost {
     pub fetch: FetchOptions,
     /// Configuration for registry credentials.
@@ -34,7 +34,7 @@ impl PublishHost {
         Self {
             fetch: FetchOptions {
                 proxies,
-                patience: PATIENCE,
+                patience: TIMEOUTS,
                 ..FetchOptions::default()
             },
             registries,

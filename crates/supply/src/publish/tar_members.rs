@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use winimg_base::error::{Error, Result};
 
 /// Maximum size in bytes of a member that is read.
-const LONGEST: u64 = 4 << 20;
+const MAX_MEMBER_SIZE: u64 = 4 << 20;
 
 pub struct TarMembers {
     path: PathBuf,
@@ -44,7 +44,7 @@ impl TarMembers {
         self.file
             .seek(SeekFrom::Start(start))
             .and_then(|_| {
-                let mut part = (&self.file).take(size.min(LONGEST));
+                let mut part = (&self.file).take(size.min(MAX_MEMBER_SIZE));
                 part.read_to_end(&mut bytes)
             })
             .map_err(|e| Error::io("read", &self.path, e))?;

@@ -46,8 +46,8 @@ pub fn find_in_line(family: LogFamily, line: &str) -> Option<(usize, &'static Lo
     })
 }
 
-/// Describes an exit code that is a known HRESULT.
-pub fn known_code(code: i64) -> Option<&'static str> {
+/// Returns the cause behind an exit code that is a known HRESULT.
+pub fn find_code_cause(code: i64) -> Option<&'static str> {
     let (_, row) = find_in_line(LogFamily::Step, &code.to_string())?;
     Some(&row.cause)
 }

@@ -1,5 +1,5 @@
-//! The catalogue of symptoms: what screens, stop errors, logs and refusals look like, with their
-//! likely causes and cures.
+//! The catalogue of symptoms: texts of screens, stop errors, logs and refusals, with their likely
+//! causes and cures.
 //!
 //! Pure. The rows are data (`catalogue.toml`); this module has a type for each kind of row and
 //! finds the row that matches.
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use winimg_base::error::Kind;
 
-pub use log::{LogFamily, LogSymptom, find_in_line, known_code};
+pub use log::{LogFamily, LogSymptom, find_code_cause, find_in_line};
 pub use screen::{KnownScreen, ScreenSymptom, find_on_screen};
 pub use stop_error::{StopError, find_stop_code, find_stop_error};
 pub use stuck::{StuckMachine, StuckSymptom, find_stuck};

@@ -25,7 +25,7 @@ pub struct StuckSymptom {
     pub source: String,
 }
 
-/// What is known about a stuck machine.
+/// Facts about a stuck machine.
 pub struct StuckMachine {
     pub purpose: MachinePurpose,
     pub hypervisor: HypervisorKind,
