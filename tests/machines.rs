@@ -1,5 +1,5 @@
-//! What a user of winimg would notice of builds and clones: machines that start, go wrong and are judged, and the disks they
-//! leave. The other program is `main.rs`, which says how both are run.
+//! Tests of builds and clones: machines that start, fail and are judged, and the disks they leave.
+//! The module comment of `main.rs`, the other program, says how both are run.
 
 mod crash;
 mod end_to_end;

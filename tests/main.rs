@@ -1,6 +1,7 @@
-//! What a user of winimg would notice of its commands, files and pages, by what it is about. What starts machines or judges
-//! their disks is in `machines.rs`, a program of its own, so that two link at a time. The slow ones are ignored, each with its
-//! reason; the Makefile runs them by their paths. What both programs share stands in `tests/support`.
+//! Tests of winimg's commands, files and pages, by subject. Tests that start machines or read their
+//! disks are in `machines.rs`, a separate program, so that two programs link at a time. Slow tests
+//! are ignored, each with its reason; the Makefile selects them by path. Code that both programs
+//! share is in `tests/support`.
 
 mod book;
 mod cli;

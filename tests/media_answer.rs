@@ -1,4 +1,5 @@
-//! Answer files: a whole golden file and what differs in the others, the lint's complaints, and the answer CD.
+//! Answer files: golden files, complete or as differences, the lint's complaints, and the answer
+//! CD.
 
 mod contract;
 mod disc;
@@ -155,8 +156,8 @@ fn rendered() -> Vec<(String, AnswerFacts, String)> {
     all
 }
 
-/// The answer files that stand whole, which other tests read too. The others are their difference to the first, or to the
-/// second for Server 2025.
+/// The answer files with a complete snapshot, which other tests read too. The snapshots of the
+/// others are differences from the first, or from the second for Server 2025.
 const WHOLE: [&str; 3] = ["2022-uefi-eval", "2025-uefi-eval", "2025-bios-eval"];
 
 #[test]

@@ -25,7 +25,7 @@ use winimg_base::event::{Cancel, Event, PauseChoice, PauseReason, Sink};
 use winimg_machine::guest::Guest;
 use winimg_recipe::plan::BuildPlan;
 
-/// What to do with the VM after a failure. `--help` shows the sentences below.
+/// Treatment of the VM after a failure. `--help` shows the sentences below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
     /// Keep screenshots and logs, delete the disk

@@ -1,4 +1,4 @@
-//! What the export knows about an output format. Each row is in the module that writes the format;
+//! The table of output formats. Each row is in the module that writes the format;
 //! [`super::find_spec`] is the table.
 
 use std::cell::OnceCell;
@@ -62,7 +62,7 @@ impl OutputSpec {
     }
 }
 
-/// What exporters are created from.
+/// Input of [`OutputSpec::create`].
 pub struct ExportSetup<'a> {
     pub job: &'a ExportJob<'a>,
     /// The job's, and the disks that they are made from.

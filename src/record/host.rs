@@ -25,7 +25,7 @@ pub struct ManifestHost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hypervisor")]
 pub struct ManifestHypervisor {
-    /// As in `--hypervisor`: `qemu`, `hyperv`.
+    /// Name in `--hypervisor`: `qemu`, `hyperv`.
     pub name: String,
     /// `7.2.22`
     pub version: String,

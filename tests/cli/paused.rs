@@ -230,7 +230,7 @@ fn a_failed_step_is_mended_and_tried_again() {
 fn a_kept_machine_is_let_go_by_stop_by_ctrl_c_and_by_time() {
     let site = site();
     site.machine("", &fails(9));
-    // The first stands whole, the others are their difference to it.
+    // The first snapshot is complete; the others are differences from it.
     let (mut whole, mut said) = (String::new(), String::new());
     for (how, longest) in [("stop", "1h"), ("ctrl-c", "1h"), ("time", "1s")] {
         let mut build = Build::paused(&site, &["--on-error", "keep", "--keep-for", longest]);

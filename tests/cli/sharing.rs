@@ -28,7 +28,8 @@ fn shared() -> (Site, Registry, String) {
     (site, registry, address)
 }
 
-/// As the jobs of a pipeline do: one has to leave the finished disk in the shared cache, the other makes artifacts of that or nothing.
+/// Two jobs of a pipeline: one must leave the finished disk in the shared cache, and the other
+/// makes its artifacts from that disk or fails.
 #[test]
 fn a_job_that_publishes_starts_no_machine() {
     let (site, registry, address) = shared();

@@ -1,7 +1,9 @@
-//! `winimg try` on the finished demo: two clones that come up and differ, and what is said of images that don't.
+//! `winimg try` on the finished demo: two clones that come up and differ, and the messages about
+//! images that fail.
 //!
-//! The table of sabotages with their findings is `snapshots/machines__end_to_end__trial__nightly__each_sabotage_is_named.snap`. `SABOTAGE=word`
-//! tries those whose name has that word, `DEMO=out/demo` takes a demo that is there.
+//! The sabotages with their findings are in
+//! `snapshots/machines__end_to_end__trial__nightly__each_sabotage_is_named.snap`. `SABOTAGE=word`
+//! selects those whose name contains that word, `DEMO=out/demo` uses an existing demo.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! What `winimg verify` says to each kind of damage of the finished demo: that one thing, and no other.
+//! The finding of `winimg verify` for each kind of damage of the finished demo, and no other.
 //!
-//! The table of all of them with their findings is `snapshots/machines__end_to_end__verify__each_damage_is_named.snap`. Judges the program
-//! alone: what each check means is docs/verify.md.
+//! The damages with their findings are in
+//! `snapshots/machines__end_to_end__verify__each_damage_is_named.snap`. Only the program is tested:
+//! docs/verify.md explains each check.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

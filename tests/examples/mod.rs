@@ -1,8 +1,8 @@
-//! Whatever README, docs, the shipped recipes' own pages and the starter show as a recipe or a command is tried here: read
-//! by winimg, parsed as its command line, or carried out from top to bottom.
+//! Tries every recipe and command in README, docs, the shipped recipes' own pages and the starter:
+//! winimg reads it, parses it as its command line, or runs it from top to bottom.
 //!
-//! `table.toml` has a row for each fenced block that does not begin with a command. A block without its row fails the test, and
-//! so does a row without a block.
+//! `table.toml` has a row for each fenced block that does not begin with a command. A block without
+//! a row fails the test, and so does a row without a block.
 #![cfg(unix)]
 
 use support::skip;

@@ -56,7 +56,8 @@ pub enum Kind {
     Fragment,
     /// A target's file, by which `winimg plan` judges the frame.
     Target,
-    /// Lines after `$ `; winimg's own command line takes each that is winimg's. What begins so needs no row.
+    /// Commands after `$ `; those of winimg must be accepted by its command line. Such a block
+    /// needs no row.
     #[default]
     Commands,
     /// A script of the scripted QEMU, which reads it.

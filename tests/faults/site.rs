@@ -95,7 +95,7 @@ deletes = ['C:\winimg\*']
 off_ms = 2000
 "#;
 
-/// What Windows says of its own state, in a good run.
+/// The reports of Windows about its own state in a good run.
 pub const STATES: &str = r#"
 [[run]]
 command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'

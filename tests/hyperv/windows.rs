@@ -95,7 +95,10 @@ fn winimg_exe_makes_the_same_calls() {
     assert_eq!(raw.expect("the artifact").len(), 64 << 20);
     let trace = with_our_paths(&host.site.read("trace.txt"));
     insta::with_settings!({prepend_module_to_snapshot => false}, {
-        insta::assert_snapshot!("machines__hyperv__the_calls_of_a_build", story::rendered(&trace, &host.site.dir));
+        insta::assert_snapshot!(
+            "machines__hyperv__the_calls_of_a_build",
+            story::rendered(&trace, &host.site.dir)
+        );
     });
 
     // Over the layers of that one, with a host that fails: named, and nothing is left.

@@ -1,19 +1,21 @@
-//! A plan as what another one has not. Two recipes that share their packs share nine tenths of their plans: a reviewer reads
-//! one plan whole and of the others what is their own.
+//! Renders a plan as its difference from another plan. Two recipes that share their packs share
+//! nine tenths of their plans: a reviewer reads one complete plan, and only the differences of the
+//! others.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use support::difference::lines_that_differ;
 
-/// What begins a line without spaces, behind an empty one: a section of the plan or a step.
+/// A section of the plan or a step: it begins with an unindented line after an empty one.
 struct Block {
     title: String,
     text: String,
 }
 
-/// Returns the order of the steps where it is another one, then each section and step that differs, then whole what `base`
-/// does not have. Numbers of steps and of payload entries shift with each step before them and are not compared.
+/// Returns the order of the steps if it differs, then the differences of each section and step, and
+/// the complete text of those that `base` lacks. Numbers of steps and payload entries shift with
+/// each earlier step, so they are not compared.
 pub fn difference(base: &str, plan: &str) -> String {
     let (base, plan) = (blocks(base), blocks(plan));
     let mut found = String::new();
@@ -72,8 +74,8 @@ fn blocks(plan: &str) -> Vec<Block> {
         .collect()
 }
 
-/// The lines of a block without the widths of columns; a step's number is N, and its payload entries are counted from its
-/// first one.
+/// Returns the lines of a block without the widths of columns. A step's number becomes N, and its
+/// payload entries are counted from its first one.
 fn without_numbers(lines: &[&str]) -> String {
     let entry = Regex::new(r"\bp\\(\d{4})\b").expect("a pattern");
     let step = Regex::new(r"^(\d{3})  ").expect("a pattern");
@@ -100,8 +102,8 @@ fn without_numbers(lines: &[&str]) -> String {
     without_frames(text.trim_end())
 }
 
-/// Without what the scripts of all puts have in common: they make a folder, copy their files and end. Where the files go stands
-/// in what the step leaves; any other line of such a script stays.
+/// Removes the lines that the scripts of all puts share: they create a folder, copy their files and
+/// end. The step's expected state names the copied files; all other lines of a script are kept.
 fn without_frames(text: &str) -> String {
     let head = [
         r"     put  C:\Windows\System32\cmd.exe /d /c C:\winimg\payload.cmd N",
@@ -118,7 +120,10 @@ fn without_frames(text: &str) -> String {
         // Of an access list; the line that grants stays.
         r#"if not exist "[^"]+" (?:echo "[^"]+" is not there|exit /b 1)"#,
         r#"(?:if exist "[^"]+\\" )?set "below=(?:\(OI\)\(CI\))?""#,
-        r#"C:\\Windows\\System32\\icacls\.exe "[^"]+" /(?:reset /q \|\| \(.+\)|inheritance:r /q) \|\| exit /b 1"#,
+        concat!(
+            r#"C:\\Windows\\System32\\icacls\.exe "[^"]+" "#,
+            r"/(?:reset /q \|\| \(.+\)|inheritance:r /q) \|\| exit /b 1",
+        ),
     ];
     let common = Regex::new(&format!(r"^ +\| (?:{})$", common.join("|"))).expect("a pattern");
     let mut lines = text.lines().peekable();
@@ -142,7 +147,7 @@ fn without_frames(text: &str) -> String {
     kept
 }
 
-/// A line of a script has its spaces.
+/// Appends a line; only lines of a script keep their spaces.
 fn push_line(text: &mut String, line: &str, gap: &Regex) {
     let words = line.trim_start();
     if words.starts_with('|') {

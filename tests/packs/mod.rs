@@ -1,5 +1,6 @@
-//! winimg's packs and recipes: each is read without a complaint, and each recipe's plan is compared with a snapshot, whole or
-//! as its difference to a whole one, so every command that it would run is on paper.
+//! Reads each of winimg's packs and recipes without a complaint, and compares each recipe's plan
+//! with a snapshot, complete or as its difference from another plan, so that a review shows every
+//! command that it would run.
 
 mod accounts;
 mod baseline;
@@ -167,7 +168,7 @@ fn nothing_in_a_pack_is_unproved() {
     }
 }
 
-/// The recipe whose plan is the nearest to this one's; none for the one that stands whole.
+/// Returns the recipe with the most similar plan; `None` for the recipe whose plan is complete.
 fn nearest(recipe: &str) -> Option<&'static str> {
     match recipe {
         "capi-openstack" => None,
@@ -300,8 +301,8 @@ fn what_variables_change() {
     insta::assert_snapshot!("variants", &found);
 }
 
-/// The plan's lines without the numbers of payload entries, which shift, without the recipe's digest, and without the values of
-/// components, which are in the list of components as well.
+/// Returns the plan's lines without the numbers of payload entries, which shift, the recipe's
+/// digest, and the values of components, which the list of components also has.
 fn lines(plan: &str) -> Vec<String> {
     let entry = regex::Regex::new(r"\bp\\\d{4}\\").expect("a pattern");
     let values =

@@ -1,5 +1,6 @@
-//! `winimg matrix render`: its files as they are read in review, and what is said where there can be none. `make pipelines-judged` has those
-//! of `nodes.toml` and `hostile.toml` judged by those who run them, and `tests/kubernetes` by the API server.
+//! Tests of `winimg matrix render`: the rendered files, as a review shows them, and the errors for
+//! pipelines that cannot be rendered. `make pipelines-judged` validates those of `nodes.toml` and
+//! `hostile.toml` with each engine's own tools, and `tests/kubernetes` with the API server.
 
 mod hosts;
 mod nightly;

@@ -75,7 +75,7 @@ impl Place {
         output.expect("winimg")
     }
 
-    /// What a run that does not end well complains of.
+    /// Returns the error output of a run that fails.
     pub fn refused(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         let output = self.publish(arguments, variables);
         assert!(!output.status.success());
@@ -209,7 +209,8 @@ pub struct GoServer {
 }
 
 impl GoServer {
-    /// Of the package `./package` in `tests/module`. `None`, said: there is no Go, which builds it.
+    /// Builds the package `./package` in `tests/module` once and starts it. Returns `None`, with a
+    /// message, if there is no Go to build it.
     pub fn start(once: &Once, (module, package): (&str, &str), more: &[&str]) -> Option<Self> {
         if Command::new("go").arg("version").output().is_err() {
             skip::skipped(format!("no Go, which builds tests/{module}/{package}"));
@@ -250,18 +251,18 @@ impl GoServer {
         })
     }
 
-    /// Where Go has put the program of a package.
+    /// Path of the program that Go built from the package.
     pub fn program(package: &str) -> PathBuf {
         tree::root().join(format!("target/go-{package}"))
     }
 
-    /// What it was asked.
+    /// The requests that it received.
     pub fn requests(&self) -> String {
         fs::read_to_string(self.folder.path().join("requests")).expect("requests")
     }
 }
 
-/// A line on which one request gets no answer, and whoever waits for that request.
+/// A connection on which one request gets no answer, and the receiver that is notified of it.
 pub struct StuckLine {
     pub line: Unreliable,
     told: mpsc::Receiver<()>,

@@ -63,7 +63,7 @@ fn the_cyclonedx_sbom() {
 #[test]
 fn the_spdx_sbom() {
     let mut bom: Value = serde_json::from_str(&sboms(&manifest(), EPOCH)[1]).unwrap();
-    // What all packages have alike, and what stands around a remark or between two elements, is left out below.
+    // The snapshot below omits the fields that all packages, remarks and relationships share.
     for package in bom["packages"].as_array_mut().unwrap() {
         let package = package.as_object_mut().unwrap();
         for (key, said) in [

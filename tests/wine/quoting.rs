@@ -124,7 +124,10 @@ fn what_would_not_arrive_is_refused() {
     };
     let error = node.run_error(&cmd);
     assert!(
-        error.contains("contains a double quote, which QEMU's guest agent escapes in a way that cmd.exe does not support"),
+        error.contains(
+            "contains a double quote, which QEMU's guest agent escapes in a way that cmd.exe does \
+             not support"
+        ),
         "{error}"
     );
     let msi = GuestCommand {

@@ -102,7 +102,7 @@ mod qemu {
         }
     }
 
-    /// The first stands whole, the others are their difference to it.
+    /// The first snapshot is complete; the others are differences from it.
     #[test]
     fn command_lines() {
         let (mut whole, mut differences) = (String::new(), String::new());

@@ -67,7 +67,8 @@ fn a_recipe_with_every_key_is_read_without_a_complaint() {
     let recipe = recipe.expect("a recipe");
     let plan = plan::make(&recipe).expect("a plan");
     let text = plan::render_text(&recipe, &plan);
-    // The scripts of verbs are compared where each verb's plan is; here is what the recipe says in them.
+    // The tests of each verb's plan compare its scripts; here only the values of the recipe in them
+    // count.
     let (scripts, plan): (Vec<&str>, Vec<&str>) = text
         .lines()
         .partition(|line| line.trim_start().starts_with('|'));

@@ -1,4 +1,5 @@
-//! The ledger is whole, the page is made of it, what names a line of it finds it, and what a run saw is judged.
+//! Tests of the ledger, the page that is made of it, references to its lines, and the judgement of
+//! what a run recorded.
 
 mod ci;
 #[cfg(unix)]

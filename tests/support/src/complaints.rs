@@ -1,10 +1,10 @@
-//! Complaints about a recipe as their facts, for tables of many: that each is drawn with its line of TOML is shown by those few
-//! tests that compare what a person sees.
+//! Reduces rendered complaints about a recipe to their facts, for tables of many complaints. A few
+//! other tests compare the complete rendering with its line of TOML.
 
 use regex::Regex;
 
-/// Returns, of each rendered complaint, its fact, then its place with the text underlined there and what is said of it, then its
-/// cures.
+/// Returns the fact of each rendered complaint, its place with the underlined text and the label,
+/// and its cures.
 pub fn facts(rendered: &str) -> String {
     let numbered = Regex::new(r"^ *\d+ \| (.*)$").expect("a pattern");
     let underlined = Regex::new(r"^ *\| ( *)([\^-]+) ?(.*)$").expect("a pattern");
@@ -13,7 +13,9 @@ pub fn facts(rendered: &str) -> String {
     for line in rendered.lines() {
         let words = line.trim_start();
         if words.is_empty() || words == "|" {
-        } else if let Some(place) = words.strip_prefix("--> ") {
+            continue;
+        }
+        if let Some(place) = words.strip_prefix("--> ") {
             facts.push(format!("  {place}"));
         } else if let Some(cure) = words.strip_prefix("= help: ") {
             facts.push(format!("  cure: {cure}"));

@@ -1,4 +1,4 @@
-//! A text as its difference to another, for snapshots of texts that are nearly the same.
+//! Renders a text as its difference from another one, for snapshots of similar texts.
 
 use regex::Regex;
 use similar::TextDiff;

@@ -51,7 +51,7 @@ impl Url {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// What `GET` answers below this address.
+    /// Returns the answer to `GET` of an address below this one.
     pub fn get(&self, below: &str) -> String {
         let Self { host, path } = self;
         self.say(&format!(

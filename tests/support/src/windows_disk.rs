@@ -169,7 +169,7 @@ impl WindowsDisk {
         values.push((name.into(), kind, data.into()));
     }
 
-    /// What Setup has written down of its work.
+    /// Sets the state that Setup records of its own work.
     pub fn image_state(&mut self, state: &str) {
         self.value(SETUP_STATE, "ImageState", REG_SZ, &sz(state));
     }

@@ -1,5 +1,5 @@
-//! What distinguishes a hypervisor from the others, apart from its machines: its row in the table,
-//! which its own folder contains.
+//! The table of hypervisors. A row has everything that distinguishes a hypervisor from the others,
+//! apart from its machines; it is in the hypervisor's own folder.
 //!
 //! Unsupported settings are reported all at once, each with its cure, before anything is fetched
 //! or started.
@@ -50,7 +50,7 @@ pub struct PlatformSpec {
 /// A fact that speaks against a build, and its cure.
 pub type Refusal = (&'static str, &'static str);
 
-/// What is checked on a host.
+/// Input of [`PlatformSpec::inspect_host`].
 pub struct HostInspection<'a> {
     pub system: &'a OperatingSystem,
     pub accel: Accel,
@@ -61,7 +61,7 @@ pub struct HostInspection<'a> {
 
 /// Facts and expectations in the supervisor's messages.
 pub struct PlatformWording {
-    /// What a started Windows should do.
+    /// The expected behaviour of a started Windows.
     pub expected: &'static str,
     /// A Windows that is stuck while it boots.
     pub stuck_boot: &'static str,
@@ -69,7 +69,7 @@ pub struct PlatformWording {
     pub stuck_steps: &'static str,
     /// A further cause of a Setup that keeps restarting.
     pub restart_cause: Option<&'static str>,
-    /// What a guest that keeps restarting never did.
+    /// Describes a guest that keeps restarting and was never reached.
     pub no_contact: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! What a machine was started for.
+//! Purpose of a machine.
 
 use serde::Deserialize;
 

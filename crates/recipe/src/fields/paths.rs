@@ -8,7 +8,7 @@ use crate::document::sources::{OUTSIDE, OUTSIDE_HELP};
 use crate::keys::KeyKind;
 use winimg_base::text::{Located, Place};
 
-/// Whether the local files that a table names must exist.
+/// Requirement for the local files that a table names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileRequirement {
     MustExist,

@@ -1,5 +1,5 @@
-//! What a step does in the guest: ops, the payload disc, the commands in batch text, and the checks
-//! of the finished image. The verbs compile to these values.
+//! The work of a step in the guest: ops, the payload disc, the commands in batch text, and the
+//! checks of the finished image. The verbs compile to these values.
 
 pub(crate) mod batch;
 pub mod check;

@@ -10,7 +10,7 @@ use winimg_base::argv;
 use winimg_base::markup::escape_xml;
 use winimg_base::text::Located;
 
-/// What becomes of a task.
+/// State of a task after the step.
 #[derive(Clone, Debug)]
 pub enum TaskAction {
     Absent,

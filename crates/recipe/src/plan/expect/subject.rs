@@ -1,4 +1,4 @@
-//! What a check is about: the later checks that may override it are found by that.
+//! Subjects of checks, by which the later checks that may override one are found.
 
 use std::iter::successors;
 
@@ -6,7 +6,7 @@ use super::find_path;
 use crate::ops::check::{ImageCheck, service_key};
 use crate::{GuestPath, RegistryKey};
 
-/// What a check is about. Names are in lower case.
+/// Subject of a check. Names are in lower case.
 #[derive(PartialEq, Eq, Hash)]
 pub enum CheckSubject {
     Path(GuestPath),

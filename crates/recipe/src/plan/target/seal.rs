@@ -108,7 +108,7 @@ fn parse_account_switch(command: &str) -> Option<AdministratorState> {
     is_enabled.then_some(AdministratorState::Enabled)
 }
 
-/// What an answer file for Setup creates behind the Windows partition.
+/// Partition that an answer file for Setup creates behind the Windows partition.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BehindWindows {
     Nothing,
